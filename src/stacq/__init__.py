@@ -1,0 +1,1 @@
+"""State-constrained offline reinforcement learning."""

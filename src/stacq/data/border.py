@@ -1,0 +1,429 @@
+"""Where raw arrays become a Dataset: every check on outside data is made here, once.
+
+Readers of file formats hand over a mapping of plain arrays under D4RL's names; nothing past this
+module looks for NaN, ragged lengths or missing ends again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stacq.data.dataset import Dataset
+from stacq.errors import InputError
+from stacq.types import Array, Bools, Floats, Ints
+
+REQUIRED = ("observations", "actions", "rewards", "terminals")
+OPTIONAL = ("next_observations", "timeouts")
+ROW_RANK = {
+    "observations": 2,
+    "actions": 2,
+    "next_observations": 2,
+    "rewards": 1,
+    "terminals": 1,
+    "timeouts": 1,
+}
+SUCCESSOR_KNOWN = "successor_known"  # our own additions to D4RL's `infos` group: what its format cannot say
+EPISODE_CUT = "episode_cut"
+BLOCK = 8192  # rows compared at a time
+ROUNDING = 1e-5  # relative; a stored successor this close to the following row is that row
+
+
+@dataclass(frozen=True)
+class Conventions:
+    """What arrays do not say about themselves; None means "not stated".
+
+    Statements come from the caller, from the registry and from the file's own attributes, and win in
+    that order; what nobody states is D4RL's usual: bounds -1 and 1, a reset after every end.
+    """
+
+    action_low: float | tuple[float, ...] | None = None
+    action_high: float | tuple[float, ...] | None = None
+    max_episode_steps: int | None = None  # used only where timeouts are not stored
+    resets_after_terminal: bool | None = None  # False: the row after a terminal is its true successor
+    env_id: str | None = None
+    name: str | None = None
+
+    def over(self, other: "Conventions") -> "Conventions":
+        """These statements, completed by another's."""
+        return replace(other, **{key: value for key, value in vars(self).items() if value is not None})
+
+
+NOTHING_STATED = Conventions()
+USUAL = Conventions(action_low=-1.0, action_high=1.0, resets_after_terminal=True, name="")
+
+
+def from_arrays(
+    observations: ArrayLike,
+    actions: ArrayLike,
+    rewards: ArrayLike,
+    terminals: ArrayLike,
+    *,
+    timeouts: ArrayLike | None = None,
+    next_observations: ArrayLike | None = None,
+    infos: Mapping[str, ArrayLike] | None = None,
+    conventions: Conventions = NOTHING_STATED,
+) -> Dataset:
+    """Build a Dataset from arrays in memory, one row per transition, episodes in order.
+
+    Arrays that already have a floating type are not copied, but seen through read-only views:
+    do not write to them afterwards.
+    """
+    raw: dict[str, Array] = {
+        "observations": np.asarray(observations),
+        "actions": np.asarray(actions),
+        "rewards": np.asarray(rewards),
+        "terminals": np.asarray(terminals),
+    }
+    if timeouts is not None:
+        raw["timeouts"] = np.asarray(timeouts)
+    if next_observations is not None:
+        raw["next_observations"] = np.array(next_observations)
+    extras = {key: np.asarray(value) for key, value in (infos or {}).items()}
+    return assemble(raw, extras, where="arrays", conventions=conventions)
+
+
+def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str, conventions: Conventions) -> Dataset:
+    """Check raw arrays under D4RL's names and order their facts into a Dataset.
+
+    Takes ownership: `next_observations` is mended in place.
+    """
+    conventions = conventions.over(USUAL)
+    check_shapes({key: (value.shape, value.dtype) for key, value in raw.items()}, where)
+    extras = dict(infos)
+    for key, value in extras.items():
+        _check_rows(f"infos/{key}", value.shape, len(raw["observations"]), where)
+    marked_known = _marked(extras, SUCCESSOR_KNOWN, where)
+    marked_cut = _marked(extras, EPISODE_CUT, where)
+
+    observations = _numbers(raw["observations"], "observations", where)
+    actions = _numbers(raw["actions"], "actions", where)
+    rewards = _numbers(raw["rewards"], "rewards", where)
+    low, high = _bounds(conventions, actions.shape[1], where)
+    check_bounds(actions, low, high, where)
+
+    notes: list[str] = []
+    terminals = _flags(raw["terminals"], "terminals", where)
+    timeouts = _timeouts(raw, terminals, conventions, where, notes)
+    ends = terminals | timeouts if marked_cut is None else terminals | timeouts | marked_cut
+    ends[-1] = True
+    if "next_observations" in raw:
+        stored = _link(observations, raw["next_observations"], ends, marked_cut is None, marked_known, where, notes)
+        known = _trusted(observations, stored, terminals, timeouts, conventions, marked_known, notes)
+    else:
+        stored = _shifted(observations)
+        known = _followed(terminals, timeouts, ends, conventions)
+    known |= ~ends
+    stored[~known] = np.nan
+    last = np.flatnonzero(ends)
+    _note_ends(known, last, terminals, timeouts, notes)
+    return Dataset(
+        observations=observations,
+        actions=actions,
+        rewards=rewards,
+        next_observations=stored,
+        terminals=terminals,
+        timeouts=timeouts,
+        successor_known=known,
+        episode_offsets=np.concatenate([[0], last + 1]).astype(np.int64),
+        action_low=low,
+        action_high=high,
+        infos=extras,
+        name=conventions.name or "",
+        env_id=conventions.env_id,
+        notes=tuple(notes),
+    )
+
+
+def check_shapes(header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], where: str) -> None:
+    """Keys, types, ranks and lengths, from shapes alone: readers call it before they read a byte."""
+    for key in REQUIRED:
+        if key not in header:
+            raise InputError(
+                f"key '{key}' is missing",
+                where=where,
+                expected=f"the keys {', '.join(REQUIRED)}; optionally {', '.join(OPTIONAL)}",
+                fix=f"store the array as '{key}' (found: {', '.join(sorted(header)) or 'no arrays at all'})",
+            )
+    for key, (shape, dtype) in header.items():
+        if dtype.kind not in "fiub":
+            raise InputError(
+                f"key '{key}' has type {dtype}",
+                where=where,
+                expected="real numbers or booleans",
+                fix=f"store '{key}' as float32",
+            )
+        if len(shape) != ROW_RANK[key]:
+            layout = "(rows, dimensions)" if ROW_RANK[key] == 2 else "(rows,)"
+            raise InputError(
+                f"key '{key}' has shape {shape}, rank {len(shape)}",
+                where=where,
+                expected=f"rank {ROW_RANK[key]}, shape {layout}",
+                fix=f"reshape '{key}' to {layout} before saving",
+            )
+    rows = header["observations"][0][0]
+    for key, (shape, _) in header.items():
+        _check_rows(key, shape, rows, where)
+    _check_sizes(header, rows, where)
+
+
+def _check_sizes(header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], rows: int, where: str) -> None:
+    if rows < 2:
+        raise InputError(
+            f"the dataset has {rows} transition{'s' if rows != 1 else ''}",
+            where=where,
+            expected="at least 2 rows",
+            fix="check the recording: nothing can be learned from this file",
+        )
+    for key in ("observations", "actions"):
+        if header[key][0][1] == 0:
+            raise InputError(
+                f"key '{key}' has no dimensions: shape {header[key][0]}",
+                where=where,
+                expected="at least one number per row",
+                fix=f"store '{key}' as (rows, dimensions)",
+            )
+    if "next_observations" in header and header["next_observations"][0] != header["observations"][0]:
+        raise InputError(
+            f"key 'next_observations' has shape {header['next_observations'][0]}",
+            where=where,
+            expected=f"the shape of 'observations', {header['observations'][0]}",
+            fix="store both with the same dimensions, or leave 'next_observations' out",
+        )
+
+
+def _check_rows(key: str, shape: tuple[int, ...], rows: int, where: str) -> None:
+    if not shape or shape[0] != rows:
+        raise InputError(
+            f"key '{key}' has {shape[0] if shape else 'no'} rows, 'observations' has {rows}"
+            f" (first row without a partner: {min(shape[0], rows) if shape else 0})",
+            where=where,
+            expected="one entry per row in every array",
+            fix="cut all arrays to the same number of rows, or find out which part was lost",
+        )
+
+
+def _numbers(value: Array, key: str, where: str) -> Floats:
+    """Floating values, all finite; float32 and float64 stay as they are, other types keep every digit."""
+    value = _floating(value)
+    # One pass without a temporary; a sum that overflows is settled by the exact check.
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(np.isfinite(np.sum(value)))
+    if not finite:
+        _check_finite(value, np.arange(len(value)), key, where)
+    return value
+
+
+def _floating(value: Array) -> Floats:
+    if value.dtype in (np.float32, np.float64):
+        return value
+    fits = np.can_cast(value.dtype, np.float32, casting="safe")
+    return value.astype(np.float32 if fits else np.float64)
+
+
+def _check_finite(value: Floats, rows: Ints, key: str, where: str) -> None:
+    good = np.isfinite(value[rows])
+    bad = rows[~(good if value.ndim == 1 else good.all(axis=1))]
+    if len(bad):
+        raise _not_finite(value, key, int(bad[0]), len(bad), where)
+
+
+def _not_finite(value: Floats, key: str, row: int, count: int, where: str) -> InputError:
+    entry = np.atleast_1d(value[row])
+    column = int(np.flatnonzero(~np.isfinite(entry))[0])
+    place = f"row {row}, column {column}" if value.ndim == 2 else f"row {row}"
+    return InputError(
+        f"key '{key}' holds {entry[column]} at {place} ({count:,} such row{'s' if count != 1 else ''} in all)",
+        where=where,
+        expected="finite numbers only",
+        fix="remove or repair the episodes that contain these rows; stacq does not guess missing values",
+    )
+
+
+def _marked(extras: dict[str, Array], key: str, where: str) -> Bools | None:
+    """Take one of our own row marks out of the extra arrays."""
+    value = extras.pop(key, None)
+    return None if value is None else _flags(value, f"infos/{key}", where)
+
+
+def _flags(value: Array, key: str, where: str) -> Bools:
+    """Booleans from booleans or from 0 and 1 of any numeric type."""
+    if value.dtype == np.bool_:
+        # A damaged file can hold bytes other than 0 and 1 under a boolean type; NumPy would keep them.
+        return np.not_equal(value.view(np.uint8), 0)
+    bad = np.flatnonzero((value != 0) & (value != 1))
+    if len(bad):
+        raise InputError(
+            f"key '{key}' holds {value[bad[0]]} at row {bad[0]}",
+            where=where,
+            expected="0 or 1 (false or true) in every row",
+            fix=f"store '{key}' as booleans",
+        )
+    return np.not_equal(value, 0)
+
+
+def _bounds(conventions: Conventions, size: int, where: str) -> tuple[Floats, Floats]:
+    bounds = []
+    for key in ("action_low", "action_high"):
+        value = np.asarray(getattr(conventions, key), dtype=np.float64)
+        if value.ndim > 1 or value.size not in (1, size) or not np.isfinite(value).all():
+            raise InputError(
+                f"the declared {key} is {value.tolist()}",
+                where=where,
+                expected=f"one finite number, or {size} of them, one per action dimension",
+                fix="declare the bounds of the action space (--action-low, --action-high)",
+            )
+        bounds.append(np.broadcast_to(value, (size,)).copy())
+    low, high = bounds
+    if not (low < high).all():
+        raise InputError(
+            f"the declared action bounds are empty: low {low.tolist()}, high {high.tolist()}",
+            where=where,
+            expected="low < high in every action dimension",
+            fix="declare the bounds of the action space (--action-low, --action-high)",
+        )
+    return low, high
+
+
+def check_bounds(actions: Floats, low: Floats, high: Floats, where: str) -> None:
+    """Every action inside its declared bounds, up to the rounding of float32."""
+    slack = 1e-6 * (high - low)
+    if actions.min() >= (low - slack).max() and actions.max() <= (high + slack).min():
+        return  # a whole-array reduction is twenty times faster than one per column
+    outside = (actions < low - slack) | (actions > high + slack)
+    if not outside.any():
+        return
+    row, column = (int(index) for index in np.argwhere(outside)[0])
+    raise InputError(
+        f"key 'actions' holds {actions[row, column]:.6g} at row {row}, column {column} "
+        f"({outside.any(axis=1).sum():,} rows outside the bounds in all)",
+        where=where,
+        expected=f"values from {low[column]:g} to {high[column]:g}, the declared bounds",
+        fix="declare the true bounds of the action space (--action-low, --action-high), or scale the actions",
+    )
+
+
+def _timeouts(
+    raw: Mapping[str, Array], terminals: Bools, conventions: Conventions, where: str, notes: list[str]
+) -> Bools:
+    if "timeouts" in raw:
+        return _flags(raw["timeouts"], "timeouts", where)
+    limit = conventions.max_episode_steps
+    if limit is None:
+        notes.append("timeouts are not stored and no step limit is known: only terminals and breaks end episodes")
+        return np.zeros(len(terminals), dtype=np.bool_)
+    timeouts = _count_out(terminals, limit)
+    notes.append(f"timeouts are not stored: {timeouts.sum():,} inferred from the limit of {limit:,} steps")
+    return timeouts
+
+
+def _count_out(terminals: Bools, limit: int) -> Bools:
+    """Rows at which `limit` steps have passed since the last terminal or such a row."""
+    timeouts = np.zeros(len(terminals), dtype=np.bool_)
+    starts = np.concatenate([[0], np.flatnonzero(terminals) + 1])
+    stops = np.concatenate([np.flatnonzero(terminals), [len(terminals)]])
+    for start, stop in zip(starts, stops, strict=True):
+        timeouts[start + limit - 1 : stop : limit] = True
+    return timeouts
+
+
+def _link(
+    observations: Floats,
+    raw: Array,
+    ends: Bools,
+    find_breaks: bool,
+    marked_known: Bools | None,
+    where: str,
+    notes: list[str],
+) -> Floats:
+    """Make a row's successor the very observation of the row after it, wherever no episode ends.
+
+    A stored successor within rounding of that observation is replaced by it. One further away shows that
+    the next row belongs to another trajectory: `ends` is set there, in place.
+    """
+    stored = _floating(raw)
+    stored = stored.astype(np.result_type(observations, stored), copy=False)
+    rows = np.append(_differing(stored[:-1], observations[1:]), len(stored) - 1)
+    # Rows that equal a checked observation are finite; those marked unknown hold a placeholder, whatever it is.
+    _check_finite(stored, rows if marked_known is None else rows[marked_known[rows]], "next_observations", where)
+    rows = rows[~ends[rows]]
+    following = observations[rows + 1]
+    apart = (np.abs(stored[rows] - following) > ROUNDING * (1 + np.abs(following))).any(axis=1)
+    if find_breaks and apart.any():
+        breaks = rows[apart]
+        ends[breaks] = True
+        notes.append(
+            f"{len(breaks):,} unmarked episode breaks (first at row {breaks[0]:,}): the stored successor is not "
+            "the next row's observation and no flag says so; the episodes are marked cut there"
+        )
+        rows, following = rows[~apart], following[~apart]
+    stored[rows] = following
+    return stored
+
+
+def _differing(left: Floats, right: Floats) -> Ints:
+    """Row numbers where two [N, S] arrays differ.
+
+    Blocks that fit the cache, and no reduction per row: either would dominate the time of loading a file.
+    """
+    found = [np.empty(0, dtype=np.int64)]
+    for start in range(0, len(left), BLOCK):
+        block = slice(start, start + BLOCK)
+        entries = np.flatnonzero((left[block] != right[block]).reshape(-1))
+        found.append(start + np.unique(entries // left.shape[1]))
+    return np.concatenate(found)
+
+
+def _trusted(
+    observations: Floats,
+    stored: Floats,
+    terminals: Bools,
+    timeouts: Bools,
+    conventions: Conventions,
+    marked: Bools | None,
+    notes: list[str],
+) -> Bools:
+    """A stored successor counts, unless it is only the reset state of the next episode.
+
+    Exports of D4RL's `qlearning_dataset` carry such rows: their "successor" equals the first observation
+    of the following episode, which no step of the environment produced. Our own files mark their rows.
+    """
+    if marked is not None:
+        return marked.copy()
+    suspects = timeouts | terminals if conventions.resets_after_terminal else timeouts
+    rows = np.flatnonzero(suspects[:-1])
+    resets = rows[(stored[rows] == observations[rows + 1]).all(axis=1)]
+    known = np.ones(len(observations), dtype=np.bool_)
+    known[resets] = False
+    if len(resets):
+        notes.append(f"{len(resets):,} stored successors are reset states of the next episode and are not used")
+    return known
+
+
+def _shifted(observations: Floats) -> Floats:
+    successors = np.empty_like(observations)
+    successors[:-1] = observations[1:]
+    return successors
+
+
+def _followed(terminals: Bools, timeouts: Bools, ends: Bools, conventions: Conventions) -> Bools:
+    """Without stored successors, a row's successor is known if the next row continues it."""
+    known = ~ends
+    if not conventions.resets_after_terminal:
+        known |= terminals & ~timeouts
+    known[-1] = False
+    return known
+
+
+def _note_ends(known: Bools, last: Ints, terminals: Bools, timeouts: Bools, notes: list[str]) -> None:
+    unknown = len(known) - int(known.sum())
+    if unknown:
+        notes.append(f"the successor of {unknown:,} rows is unknown (ends of episodes): kept, and marked so")
+    if not (terminals[last[-1]] or timeouts[last[-1]]):
+        start = last[-2] + 1 if len(last) > 1 else 0
+        notes.append(
+            f"the last episode (rows {start:,} to {last[-1]:,}) is unfinished: kept, and marked cut, "
+            "neither terminal nor timeout"
+        )

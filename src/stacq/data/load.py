@@ -1,0 +1,114 @@
+"""One door for every source: a file, a directory or a known name becomes a Dataset."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stacq.data.border import NOTHING_STATED, Conventions
+from stacq.data.dataset import Dataset
+from stacq.data.hdf5 import read_hdf5
+from stacq.data.npz import read_npz
+from stacq.data.registry import DatasetInfo, find
+from stacq.errors import InputError
+from stacq.files import home
+
+HDF5_SUFFIXES = (".hdf5", ".h5")
+
+
+def load(source: str | Path, *, infos: Sequence[str] = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
+    """Load a D4RL HDF5 file, an npz archive, a Minari dataset or a dataset by name.
+
+    Nothing is fetched or generated here: a name whose file is not in the cache is answered with the
+    command that brings it. `infos` names per-row extras to keep, such as `qpos` and `qvel`.
+    """
+    path = Path(source)
+    if path.exists() or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
+        return _load_path(path, infos, conventions)
+    text = str(source)
+    if text.startswith("minari:"):
+        return _load_minari(text.removeprefix("minari:"), conventions)
+    info = find(text)
+    if info.family == "minari":
+        return _load_minari(info.name, conventions)
+    return _load_named(info, infos, conventions)
+
+
+def cached_file(info: DatasetInfo) -> Path:
+    """Where a downloaded or regenerated dataset of that name lies, present or not."""
+    if info.family == "stacq":
+        return home() / "data" / f"{info.name}.hdf5"
+    assert info.remote is not None
+    return home() / "data" / "d4rl" / Path(info.remote).name
+
+
+def conventions_of(info: DatasetInfo) -> Conventions:
+    return Conventions(
+        max_episode_steps=info.task.max_episode_steps,
+        resets_after_terminal=info.resets_after_terminal,
+        env_id=info.env_id,
+        name=info.name,
+    )
+
+
+def _load_path(path: Path, infos: Sequence[str], conventions: Conventions) -> Dataset:
+    if path.is_dir():
+        if (path / "data").is_dir():
+            return _load_minari(path, conventions)
+        raise InputError(
+            "this is a directory, and not of a Minari dataset",
+            where=path,
+            expected="a .hdf5 or .npz file, or a Minari dataset directory (with data/ inside)",
+            fix="name the file itself",
+        )
+    if path.suffix.lower() == ".npz":
+        return read_npz(path, infos=infos, conventions=conventions)
+    return read_hdf5(path, infos=infos, conventions=conventions)
+
+
+def _load_minari(source: str | Path, conventions: Conventions) -> Dataset:
+    from stacq.data.minari import read_minari  # optional dependency
+
+    return read_minari(source, conventions=conventions)
+
+
+def _load_named(info: DatasetInfo, infos: Sequence[str], conventions: Conventions) -> Dataset:
+    path = cached_file(info)
+    if not path.exists():
+        verb = "generate" if info.family == "stacq" else "download"
+        raise InputError(
+            f"'{info.name}' is not in the cache",
+            where=path,
+            expected="the dataset's file",
+            fix=f"run `stacq data {verb} {info.name}` first",
+        )
+    dataset = read_hdf5(path, infos=infos, conventions=conventions.over(conventions_of(info)))
+    check_facts(dataset, info, path)
+    return replace(dataset, name=info.name, notes=(*dataset.notes, *_row_notes(dataset, info)))
+
+
+def check_facts(dataset: Dataset, info: DatasetInfo, where: Any) -> None:
+    """What the registry knows for certain must hold in the file."""
+    task = info.task
+    found = (dataset.observation_size, dataset.action_size)
+    if found != (task.observation_size, task.action_size):
+        raise InputError(
+            f"observations of {found[0]} and actions of {found[1]} numbers are not those of '{info.name}'",
+            where=where,
+            expected=f"{task.observation_size} and {task.action_size}",
+            fix="the file is another dataset: download it again under its own name",
+        )
+    if info.rows_certain and len(dataset) != info.rows:
+        raise InputError(
+            f"{len(dataset):,} rows in '{info.name}'",
+            where=where,
+            expected=f"{info.rows:,} rows, as the dataset is known to have",
+            fix="the file is incomplete or another version: delete it and download it again",
+        )
+
+
+def _row_notes(dataset: Dataset, info: DatasetInfo) -> tuple[str, ...]:
+    if info.rows is None or info.rows_certain or len(dataset) == info.rows:
+        return ()
+    usual = "default size" if info.family == "stacq" else "expected count, which is not certain"
+    return (f"{len(dataset):,} rows; the {usual} is {info.rows:,}",)

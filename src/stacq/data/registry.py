@@ -1,0 +1,187 @@
+"""Every dataset and environment known by name, with the facts that its files do not carry."""
+
+import difflib
+from dataclasses import dataclass
+from typing import Literal
+
+from stacq.errors import InputError
+
+Family = Literal["d4rl", "stacq", "minari"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """An environment as D4RL scores it: sizes, step limit and the two returns that mean 0 and 100."""
+
+    key: str
+    env_id: str | None  # Gymnasium id, None where Gymnasium has no such task
+    observation_size: int
+    action_size: int
+    max_episode_steps: int
+    random_return: float  # normalised score 0
+    expert_return: float  # normalised score 100
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """One named dataset: where it comes from and what is known about it beforehand."""
+
+    name: str
+    family: Family
+    task: Task
+    rows: int | None = None  # raw rows of the file
+    rows_certain: bool = False  # asserted on load if True, only compared otherwise
+    remote: str | None = None  # folder and file below a mirror's root
+    minari: str | None = None  # nearest Minari dataset: same task, other data
+    resets_after_terminal: bool = True
+    remark: str = ""
+
+    @property
+    def env_id(self) -> str | None:
+        return self.task.env_id
+
+
+TASKS = {
+    task.key: task
+    for task in (
+        Task("hopper", "Hopper-v4", 11, 3, 1000, -20.272305, 3234.3),
+        Task("walker2d", "Walker2d-v4", 17, 6, 1000, 1.629008, 4592.3),
+        Task("halfcheetah", "HalfCheetah-v4", 17, 6, 1000, -280.178953, 12135.0),
+        Task("ant", None, 111, 8, 1000, -325.6, 3879.7),
+        Task("antmaze-umaze", None, 29, 8, 700, 0.0, 1.0),
+        Task("antmaze-medium", None, 29, 8, 1000, 0.0, 1.0),
+        Task("antmaze-large", None, 29, 8, 1000, 0.0, 1.0),
+        Task("maze2d-open", None, 4, 2, 150, 0.01, 20.66),
+        Task("maze2d-open-dense", None, 4, 2, 150, 11.17817, 27.166538620695782),
+        Task("maze2d-umaze", None, 4, 2, 300, 23.85, 161.86),
+        Task("maze2d-umaze-dense", None, 4, 2, 300, 68.537689, 193.66285642381482),
+        Task("maze2d-medium", None, 4, 2, 600, 13.13, 277.39),
+        Task("maze2d-medium-dense", None, 4, 2, 600, 44.264742, 297.4552547777125),
+        Task("maze2d-large", None, 4, 2, 800, 6.7, 273.99),
+        Task("maze2d-large-dense", None, 4, 2, 800, 30.569041, 303.4857382709002),
+    )
+}
+
+BODIES = ("hopper", "walker2d", "halfcheetah")
+QUALITIES = ("random", "medium", "medium-replay", "medium-expert", "expert")
+
+# Every HalfCheetah episode has 1,000 rows, so these counts follow from the episode counts. The other
+# bodies' files may or may not keep a trailing unfinished episode: their counts are compared, not asserted.
+D4RL_ROWS = {
+    ("halfcheetah", "medium-replay"): 202_000,
+    ("hopper", "medium-replay"): 402_000,
+    ("walker2d", "medium-replay"): 302_000,
+    ("halfcheetah", "medium-expert"): 2_000_000,
+    ("hopper", "medium-expert"): 1_999_906,
+    ("walker2d", "medium-expert"): 1_999_995,
+}
+# As long as the snapshots that were saved: one per 20,000 environment steps.
+STACQ_REPLAY_ROWS = {"hopper": 380_000, "walker2d": 260_000, "halfcheetah": 140_000}
+
+# Variant of AntMaze -> maze name and (multistart, multigoal) in D4RL's file names.
+ANTMAZE = {
+    "umaze": ("u-maze", False, False),
+    "umaze-diverse": ("u-maze", True, True),
+    "medium-play": ("big-maze", True, False),
+    "medium-diverse": ("big-maze", True, True),
+    "large-play": ("hardest-maze", True, False),
+    "large-diverse": ("hardest-maze", True, True),
+}
+ANTMAZE_REMARK = (
+    "D4RL's ant differs from gymnasium-robotics' AntMaze (time step, motors, origin, goal radius, ends), "
+    "so scores there are not comparable and no environment is assigned"
+)
+
+
+def _locomotion(body: str, quality: str, version: int) -> DatasetInfo:
+    folder = f"gym_mujoco_v{version}" if version else "gym_mujoco"
+    underscored = quality.replace("-", "_")
+    file = f"{body}_{underscored}-v{version}" if version else f"{body}_{underscored}"
+    if version == 0 and quality == "medium-replay":
+        file = f"{'walker' if body == 'walker2d' else body}_mixed"
+    return DatasetInfo(
+        name=f"{body}-{quality}-v{version}",
+        family="d4rl",
+        task=TASKS[body],
+        rows=D4RL_ROWS.get((body, quality), 1_000_000) if version == 2 else None,
+        rows_certain=version == 2 and body == "halfcheetah",
+        remote=f"{folder}/{file}.hdf5",
+        minari=f"mujoco/{body}/{quality}-v0" if quality in ("medium", "expert") else None,
+    )
+
+
+def _antmaze(variant: str, version: int) -> DatasetInfo:
+    maze, multistart, multigoal = ANTMAZE[variant]
+    folder, suffix = ("ant_maze_v2", "_fixed") if version == 2 else ("ant_maze_new", "")
+    file = f"Ant_maze_{maze}_noisy_multistart_{multistart}_multigoal_{multigoal}_sparse{suffix}.hdf5"
+    return DatasetInfo(
+        name=f"antmaze-{variant}-v{version}",
+        family="d4rl",
+        task=TASKS[f"antmaze-{variant.split('-')[0]}"],
+        rows=1_000_000,
+        remote=f"{folder}/{file}",
+        minari=f"D4RL/antmaze/{variant}-v1",
+        # The collector walked on after reaching the goal: rewards and terminals were labelled afterwards.
+        resets_after_terminal=False,
+        remark=ANTMAZE_REMARK,
+    )
+
+
+def _regenerated(body: str, quality: str) -> DatasetInfo:
+    rows = {"medium-replay": STACQ_REPLAY_ROWS[body], "medium-expert": 2_000_000}.get(quality, 1_000_000)
+    return DatasetInfo(
+        name=f"stacq/{body}-{quality}-v0",
+        family="stacq",
+        task=TASKS[body],
+        rows=rows,
+        remark="regenerated from the shipped behaviour policies; not D4RL's data",
+    )
+
+
+def _minari(info: DatasetInfo) -> DatasetInfo:
+    assert info.minari is not None
+    return DatasetInfo(
+        name=info.minari,
+        family="minari",
+        task=info.task,
+        minari=info.minari,
+        remark="other data and, for AntMaze, another ant than D4RL's; environment as stored in the dataset",
+    )
+
+
+def _all() -> dict[str, DatasetInfo]:
+    ours = [_regenerated(body, quality) for body in BODIES for quality in QUALITIES]
+    d4rl = [
+        *(_locomotion(body, quality, version) for version in (2, 1, 0) for body in BODIES for quality in QUALITIES),
+        *(_antmaze(variant, version) for version in (2, 0) for variant in ANTMAZE),
+    ]
+    minari = {info.minari: _minari(info) for info in d4rl if info.minari}
+    return {info.name: info for info in (*ours, *d4rl, *minari.values())}
+
+
+DATASETS = _all()
+
+
+def find(name: str) -> DatasetInfo:
+    """The entry of that name; an unknown name is answered with the nearest ones."""
+    if name in DATASETS:
+        return DATASETS[name]
+    near = difflib.get_close_matches(name, DATASETS, n=3, cutoff=0.4)
+    raise InputError(
+        f"'{name}' is no known dataset and no file",
+        expected="a path to a .hdf5 or .npz file, or a name from `stacq data list`",
+        fix=f"did you mean {', '.join(near)}?" if near else "run `stacq data list` to see every name",
+    )
+
+
+def task_of(name: str) -> Task | None:
+    """The task behind a dataset name, a Gymnasium id such as `Hopper-v5`, or a D4RL task name; else None."""
+    if name in DATASETS:
+        return DATASETS[name].task
+    key = name.lower().rsplit("-v", 1)[0]
+    return TASKS.get(key)
+
+
+def normalised_score(task: Task, episode_return: float) -> float:
+    """D4RL's score: 0 for the random policy's return, 100 for the expert's."""
+    return 100.0 * (episode_return - task.random_return) / (task.expert_return - task.random_return)

@@ -1,0 +1,82 @@
+"""Where things are kept, and how a file appears whole or not at all."""
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from stacq.errors import InputError
+
+
+def home() -> Path:
+    """The cache directory: `STACQ_HOME` if set, else `stacq` under `XDG_CACHE_HOME` or `~/.cache`."""
+    if override := os.environ.get("STACQ_HOME"):
+        return Path(override).expanduser()
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "stacq"
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a temporary path beside `path`; on success it is synced and renamed over `path`.
+
+    A crash or an exception at any instant leaves the old file or the new one, never a mixture.
+    """
+    temporary = _temporary_beside(path)
+    try:
+        yield temporary
+        with open(temporary, "rb") as handle:
+            os.fsync(handle.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        os.replace(temporary, path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise unwritable(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_json(path: Path, value: Any) -> None:
+    write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(
+        f"cannot write: {error.strerror or error}",
+        where=path,
+        expected="a writable place with enough free space",
+        fix="free some space, choose another output, or set STACQ_HOME to another directory",
+    )
+
+
+def _temporary_beside(path: Path) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    except OSError as error:
+        raise unwritable(path, error) from error
+    os.close(handle)
+    return Path(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _sync_directory(directory: Path) -> None:
+    """Make the rename itself durable; not every file system lets a directory be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,13 @@
+"""Names for the arrays that cross module borders; shapes stand in the comments beside them."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Float32s = NDArray[np.float32]
+Float64s = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+Array = NDArray[Any]
