@@ -6,25 +6,15 @@ module looks for NaN, ragged lengths or missing ends again.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stacq.data.checks import check_bounds, check_finite, check_rows, check_shapes, flags, floating, numbers
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
 from stacq.types import Array, Bools, Floats, Ints
 
-REQUIRED = ("observations", "actions", "rewards", "terminals")
-OPTIONAL = ("next_observations", "timeouts")
-ROW_RANK = {
-    "observations": 2,
-    "actions": 2,
-    "next_observations": 2,
-    "rewards": 1,
-    "terminals": 1,
-    "timeouts": 1,
-}
 SUCCESSOR_KNOWN = "successor_known"  # our own additions to D4RL's `infos` group: what its format cannot say
 EPISODE_CUT = "episode_cut"
 BLOCK = 8192  # rows compared at a time
@@ -94,18 +84,18 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
     check_shapes({key: (value.shape, value.dtype) for key, value in raw.items()}, where)
     extras = dict(infos)
     for key, value in extras.items():
-        _check_rows(f"infos/{key}", value.shape, len(raw["observations"]), where)
+        check_rows(f"infos/{key}", value.shape, len(raw["observations"]), where)
     marked_known = _marked(extras, SUCCESSOR_KNOWN, where)
     marked_cut = _marked(extras, EPISODE_CUT, where)
 
-    observations = _numbers(raw["observations"], "observations", where)
-    actions = _numbers(raw["actions"], "actions", where)
-    rewards = _numbers(raw["rewards"], "rewards", where)
+    observations = numbers(raw["observations"], "observations", where)
+    actions = numbers(raw["actions"], "actions", where)
+    rewards = numbers(raw["rewards"], "rewards", where)
     low, high = _bounds(conventions, actions.shape[1], where)
     check_bounds(actions, low, high, where)
 
     notes: list[str] = []
-    terminals = _flags(raw["terminals"], "terminals", where)
+    terminals = flags(raw["terminals"], "terminals", where)
     timeouts = _timeouts(raw, terminals, conventions, where, notes)
     ends = terminals | timeouts if marked_cut is None else terminals | timeouts | marked_cut
     ends[-1] = True
@@ -137,131 +127,10 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
     )
 
 
-def check_shapes(header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], where: str) -> None:
-    """Keys, types, ranks and lengths, from shapes alone: readers call it before they read a byte."""
-    for key in REQUIRED:
-        if key not in header:
-            raise InputError(
-                f"key '{key}' is missing",
-                where=where,
-                expected=f"the keys {', '.join(REQUIRED)}; optionally {', '.join(OPTIONAL)}",
-                fix=f"store the array as '{key}' (found: {', '.join(sorted(header)) or 'no arrays at all'})",
-            )
-    for key, (shape, dtype) in header.items():
-        if dtype.kind not in "fiub":
-            raise InputError(
-                f"key '{key}' has type {dtype}",
-                where=where,
-                expected="real numbers or booleans",
-                fix=f"store '{key}' as float32",
-            )
-        if len(shape) != ROW_RANK[key]:
-            layout = "(rows, dimensions)" if ROW_RANK[key] == 2 else "(rows,)"
-            raise InputError(
-                f"key '{key}' has shape {shape}, rank {len(shape)}",
-                where=where,
-                expected=f"rank {ROW_RANK[key]}, shape {layout}",
-                fix=f"reshape '{key}' to {layout} before saving",
-            )
-    rows = header["observations"][0][0]
-    for key, (shape, _) in header.items():
-        _check_rows(key, shape, rows, where)
-    _check_sizes(header, rows, where)
-
-
-def _check_sizes(header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], rows: int, where: str) -> None:
-    if rows < 2:
-        raise InputError(
-            f"the dataset has {rows} transition{'s' if rows != 1 else ''}",
-            where=where,
-            expected="at least 2 rows",
-            fix="check the recording: nothing can be learned from this file",
-        )
-    for key in ("observations", "actions"):
-        if header[key][0][1] == 0:
-            raise InputError(
-                f"key '{key}' has no dimensions: shape {header[key][0]}",
-                where=where,
-                expected="at least one number per row",
-                fix=f"store '{key}' as (rows, dimensions)",
-            )
-    if "next_observations" in header and header["next_observations"][0] != header["observations"][0]:
-        raise InputError(
-            f"key 'next_observations' has shape {header['next_observations'][0]}",
-            where=where,
-            expected=f"the shape of 'observations', {header['observations'][0]}",
-            fix="store both with the same dimensions, or leave 'next_observations' out",
-        )
-
-
-def _check_rows(key: str, shape: tuple[int, ...], rows: int, where: str) -> None:
-    if not shape or shape[0] != rows:
-        raise InputError(
-            f"key '{key}' has {shape[0] if shape else 'no'} rows, 'observations' has {rows}"
-            f" (first row without a partner: {min(shape[0], rows) if shape else 0})",
-            where=where,
-            expected="one entry per row in every array",
-            fix="cut all arrays to the same number of rows, or find out which part was lost",
-        )
-
-
-def _numbers(value: Array, key: str, where: str) -> Floats:
-    """Floating values, all finite; float32 and float64 stay as they are, other types keep every digit."""
-    value = _floating(value)
-    # One pass without a temporary; a sum that overflows is settled by the exact check.
-    with np.errstate(over="ignore", invalid="ignore"):
-        finite = bool(np.isfinite(np.sum(value)))
-    if not finite:
-        _check_finite(value, np.arange(len(value)), key, where)
-    return value
-
-
-def _floating(value: Array) -> Floats:
-    if value.dtype in (np.float32, np.float64):
-        return value
-    fits = np.can_cast(value.dtype, np.float32, casting="safe")
-    return value.astype(np.float32 if fits else np.float64)
-
-
-def _check_finite(value: Floats, rows: Ints, key: str, where: str) -> None:
-    good = np.isfinite(value[rows])
-    bad = rows[~(good if value.ndim == 1 else good.all(axis=1))]
-    if len(bad):
-        raise _not_finite(value, key, int(bad[0]), len(bad), where)
-
-
-def _not_finite(value: Floats, key: str, row: int, count: int, where: str) -> InputError:
-    entry = np.atleast_1d(value[row])
-    column = int(np.flatnonzero(~np.isfinite(entry))[0])
-    place = f"row {row}, column {column}" if value.ndim == 2 else f"row {row}"
-    return InputError(
-        f"key '{key}' holds {entry[column]} at {place} ({count:,} such row{'s' if count != 1 else ''} in all)",
-        where=where,
-        expected="finite numbers only",
-        fix="remove or repair the episodes that contain these rows; stacq does not guess missing values",
-    )
-
-
 def _marked(extras: dict[str, Array], key: str, where: str) -> Bools | None:
     """Take one of our own row marks out of the extra arrays."""
     value = extras.pop(key, None)
-    return None if value is None else _flags(value, f"infos/{key}", where)
-
-
-def _flags(value: Array, key: str, where: str) -> Bools:
-    """Booleans from booleans or from 0 and 1 of any numeric type."""
-    if value.dtype == np.bool_:
-        # A damaged file can hold bytes other than 0 and 1 under a boolean type; NumPy would keep them.
-        return np.not_equal(value.view(np.uint8), 0)
-    bad = np.flatnonzero((value != 0) & (value != 1))
-    if len(bad):
-        raise InputError(
-            f"key '{key}' holds {value[bad[0]]} at row {bad[0]}",
-            where=where,
-            expected="0 or 1 (false or true) in every row",
-            fix=f"store '{key}' as booleans",
-        )
-    return np.not_equal(value, 0)
+    return None if value is None else flags(value, f"infos/{key}", where)
 
 
 def _bounds(conventions: Conventions, size: int, where: str) -> tuple[Floats, Floats]:
@@ -287,29 +156,11 @@ def _bounds(conventions: Conventions, size: int, where: str) -> tuple[Floats, Fl
     return low, high
 
 
-def check_bounds(actions: Floats, low: Floats, high: Floats, where: str) -> None:
-    """Every action inside its declared bounds, up to the rounding of float32."""
-    slack = 1e-6 * (high - low)
-    if actions.min() >= (low - slack).max() and actions.max() <= (high + slack).min():
-        return  # a whole-array reduction is twenty times faster than one per column
-    outside = (actions < low - slack) | (actions > high + slack)
-    if not outside.any():
-        return
-    row, column = (int(index) for index in np.argwhere(outside)[0])
-    raise InputError(
-        f"key 'actions' holds {actions[row, column]:.6g} at row {row}, column {column} "
-        f"({outside.any(axis=1).sum():,} rows outside the bounds in all)",
-        where=where,
-        expected=f"values from {low[column]:g} to {high[column]:g}, the declared bounds",
-        fix="declare the true bounds of the action space (--action-low, --action-high), or scale the actions",
-    )
-
-
 def _timeouts(
     raw: Mapping[str, Array], terminals: Bools, conventions: Conventions, where: str, notes: list[str]
 ) -> Bools:
     if "timeouts" in raw:
-        return _flags(raw["timeouts"], "timeouts", where)
+        return flags(raw["timeouts"], "timeouts", where)
     limit = conventions.max_episode_steps
     if limit is None:
         notes.append("timeouts are not stored and no step limit is known: only terminals and breaks end episodes")
@@ -343,11 +194,11 @@ def _link(
     A stored successor within rounding of that observation is replaced by it. One further away shows that
     the next row belongs to another trajectory: `ends` is set there, in place.
     """
-    stored = _floating(raw)
+    stored = floating(raw)
     stored = stored.astype(np.result_type(observations, stored), copy=False)
     rows = np.append(_differing(stored[:-1], observations[1:]), len(stored) - 1)
     # Rows that equal a checked observation are finite; those marked unknown hold a placeholder, whatever it is.
-    _check_finite(stored, rows if marked_known is None else rows[marked_known[rows]], "next_observations", where)
+    check_finite(stored, rows if marked_known is None else rows[marked_known[rows]], "next_observations", where)
     rows = rows[~ends[rows]]
     following = observations[rows + 1]
     apart = (np.abs(stored[rows] - following) > ROUNDING * (1 + np.abs(following))).any(axis=1)
@@ -420,7 +271,7 @@ def _followed(terminals: Bools, timeouts: Bools, ends: Bools, conventions: Conve
 def _note_ends(known: Bools, last: Ints, terminals: Bools, timeouts: Bools, notes: list[str]) -> None:
     unknown = len(known) - int(known.sum())
     if unknown:
-        notes.append(f"the successor of {unknown:,} rows is unknown (ends of episodes): kept, and marked so")
+        notes.append(f"rows without a known successor (ends of episodes): {unknown:,}, kept and marked so")
     if not (terminals[last[-1]] or timeouts[last[-1]]):
         start = last[-2] + 1 if len(last) > 1 else 0
         notes.append(

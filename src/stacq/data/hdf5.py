@@ -13,16 +13,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from stacq.data.border import (
-    EPISODE_CUT,
-    NOTHING_STATED,
-    OPTIONAL,
-    REQUIRED,
-    SUCCESSOR_KNOWN,
-    Conventions,
-    assemble,
-    check_shapes,
-)
+from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
+from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
 from stacq.files import replacing

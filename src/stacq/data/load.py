@@ -14,6 +14,7 @@ from stacq.errors import InputError
 from stacq.files import home
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
+MINARI_PREFIX = "minari:"
 
 
 def load(source: str | Path, *, infos: Sequence[str] = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
@@ -26,11 +27,11 @@ def load(source: str | Path, *, infos: Sequence[str] = (), conventions: Conventi
     if path.exists() or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
         return _load_path(path, infos, conventions)
     text = str(source)
-    if text.startswith("minari:"):
-        return _load_minari(text.removeprefix("minari:"), conventions)
+    if text.startswith(MINARI_PREFIX):
+        return _load_minari(text.removeprefix(MINARI_PREFIX), infos, conventions)
     info = find(text)
     if info.family == "minari":
-        return _load_minari(info.name, conventions)
+        return _load_minari(info.name, infos, conventions)
     return _load_named(info, infos, conventions)
 
 
@@ -54,7 +55,7 @@ def conventions_of(info: DatasetInfo) -> Conventions:
 def _load_path(path: Path, infos: Sequence[str], conventions: Conventions) -> Dataset:
     if path.is_dir():
         if (path / "data").is_dir():
-            return _load_minari(path, conventions)
+            return _load_minari(path, infos, conventions)
         raise InputError(
             "this is a directory, and not of a Minari dataset",
             where=path,
@@ -66,10 +67,10 @@ def _load_path(path: Path, infos: Sequence[str], conventions: Conventions) -> Da
     return read_hdf5(path, infos=infos, conventions=conventions)
 
 
-def _load_minari(source: str | Path, conventions: Conventions) -> Dataset:
+def _load_minari(source: str | Path, infos: Sequence[str], conventions: Conventions) -> Dataset:
     from stacq.data.minari import read_minari  # optional dependency
 
-    return read_minari(source, conventions=conventions)
+    return read_minari(source, infos=infos, conventions=conventions)
 
 
 def _load_named(info: DatasetInfo, infos: Sequence[str], conventions: Conventions) -> Dataset:

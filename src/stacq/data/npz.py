@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from stacq.data.border import EPISODE_CUT, NOTHING_STATED, OPTIONAL, REQUIRED, SUCCESSOR_KNOWN, Conventions, assemble
+from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
+from stacq.data.checks import OPTIONAL, REQUIRED
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
 from stacq.types import Array
@@ -16,7 +17,7 @@ def read_npz(path: Path | str, *, infos: Sequence[str] = (), conventions: Conven
     """Read `observations`, `actions`, `rewards`, `terminals` and the optional keys of D4RL; others are ignored."""
     path = Path(path)
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
             raw = {key: archive[key] for key in (*REQUIRED, *OPTIONAL) if key in archive}
             wanted = [*infos, *(key for key in (SUCCESSOR_KNOWN, EPISODE_CUT) if f"infos/{key}" in archive)]
             extras: dict[str, Array] = {key: archive[f"infos/{key}"] for key in wanted}

@@ -1,7 +1,8 @@
 """Every dataset and environment known by name, with the facts that its files do not carry."""
 
 import difflib
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from stacq.errors import InputError
@@ -77,6 +78,8 @@ D4RL_ROWS = {
 }
 # As long as the snapshots that were saved: one per 20,000 environment steps.
 STACQ_REPLAY_ROWS = {"hopper": 380_000, "walker2d": 260_000, "halfcheetah": 140_000}
+
+MIN_ROWS = 100  # below this a regenerated set cannot hold all its policies
 
 # Variant of AntMaze -> maze name and (multistart, multigoal) in D4RL's file names.
 ANTMAZE = {
@@ -163,9 +166,16 @@ DATASETS = _all()
 
 
 def find(name: str) -> DatasetInfo:
-    """The entry of that name; an unknown name is answered with the nearest ones."""
+    """The entry of that name; an unknown name is answered with the nearest ones.
+
+    Regenerated sets of another size or seed have the name that `recipe` gives them.
+    """
     if name in DATASETS:
         return DATASETS[name]
+    if variant := re.fullmatch(r"(stacq/.+?)(?:@(\d+))?(?:\+seed(\d+))?", name):
+        base, size, seed = variant.groups()
+        if base in DATASETS:
+            return recipe(base, size=int(size) if size else None, seed=int(seed or 0)).info
     near = difflib.get_close_matches(name, DATASETS, n=3, cutoff=0.4)
     raise InputError(
         f"'{name}' is no known dataset and no file",
@@ -174,8 +184,46 @@ def find(name: str) -> DatasetInfo:
     )
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How one regenerated dataset is made: which one, how many rows, from which seed."""
+
+    info: DatasetInfo
+    quality: str
+    rows: int
+    seed: int
+
+
+def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
+    """The recipe behind a `stacq/...` name; another size or seed than the default goes into the name."""
+    short = f"stacq/{name}-v0"
+    info = find(short if short in DATASETS else name)
+    if info.family != "stacq":
+        raise InputError(
+            f"'{name}' cannot be regenerated",
+            expected="a name that starts with stacq/",
+            fix=f"`stacq data generate stacq/{re.sub(r'-v[0-9]$', '-v0', name)}`, or download the original"
+            if f"stacq/{re.sub(r'-v[0-9]$', '-v0', name)}" in DATASETS
+            else "run `stacq data list` to see every name",
+        )
+    base = DATASETS[re.split(r"[@+]", info.name)[0]]
+    assert base.rows is not None and info.rows is not None
+    rows = info.rows if size is None else size
+    if rows < MIN_ROWS or seed < 0:
+        raise InputError(
+            f"{rows} rows from seed {seed}",
+            where=name,
+            expected=f"at least {MIN_ROWS} rows and a seed of 0 or more",
+            fix="choose another --size or --seed",
+        )
+    full = base.name + (f"@{rows}" if rows != base.rows else "") + (f"+seed{seed}" if seed else "")
+    quality = base.name.removeprefix(f"stacq/{base.task.key}-").removesuffix("-v0")
+    return Recipe(replace(base, name=full, rows=rows), quality, rows, seed)
+
+
 def task_of(name: str) -> Task | None:
     """The task behind a dataset name, a Gymnasium id such as `Hopper-v5`, or a D4RL task name; else None."""
+    name = re.split(r"[@+]", name)[0]
     if name in DATASETS:
         return DATASETS[name].task
     key = name.lower().rsplit("-v", 1)[0]

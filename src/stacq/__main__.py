@@ -1,0 +1,5 @@
+"""`python -m stacq` is the `stacq` command."""
+
+from stacq.cli import main
+
+main()

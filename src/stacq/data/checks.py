@@ -1,0 +1,159 @@
+"""The checks that raw arrays must pass; each failure names the key, the first bad row and the remedy."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from stacq.errors import InputError
+from stacq.types import Array, Bools, Floats, Ints
+
+REQUIRED = ("observations", "actions", "rewards", "terminals")
+OPTIONAL = ("next_observations", "timeouts")
+ROW_RANK = {
+    "observations": 2,
+    "actions": 2,
+    "next_observations": 2,
+    "rewards": 1,
+    "terminals": 1,
+    "timeouts": 1,
+}
+
+
+def check_shapes(header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], where: str) -> None:
+    """Keys, types, ranks and lengths, from shapes alone: readers call it before they read a byte."""
+    for key in REQUIRED:
+        if key not in header:
+            raise InputError(
+                f"key '{key}' is missing",
+                where=where,
+                expected=f"the keys {', '.join(REQUIRED)}; optionally {', '.join(OPTIONAL)}",
+                fix=f"store the array as '{key}' (found: {', '.join(sorted(header)) or 'no arrays at all'})",
+            )
+    for key, (shape, dtype) in header.items():
+        if dtype.kind not in "fiub":
+            raise InputError(
+                f"key '{key}' has type {dtype}",
+                where=where,
+                expected="real numbers or booleans",
+                fix=f"store '{key}' as float32",
+            )
+        if len(shape) != ROW_RANK[key]:
+            layout = "(rows, dimensions)" if ROW_RANK[key] == 2 else "(rows,)"
+            raise InputError(
+                f"key '{key}' has shape {shape}, rank {len(shape)}",
+                where=where,
+                expected=f"rank {ROW_RANK[key]}, shape {layout}",
+                fix=f"reshape '{key}' to {layout} before saving",
+            )
+    rows = header["observations"][0][0]
+    for key, (shape, _) in header.items():
+        check_rows(key, shape, rows, where)
+    _check_sizes(header, rows, where)
+
+
+def _check_sizes(header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], rows: int, where: str) -> None:
+    if rows < 2:
+        raise InputError(
+            f"the dataset has {rows} transition{'s' if rows != 1 else ''}",
+            where=where,
+            expected="at least 2 rows",
+            fix="check the recording: nothing can be learned from this file",
+        )
+    for key in ("observations", "actions"):
+        if header[key][0][1] == 0:
+            raise InputError(
+                f"key '{key}' has no dimensions: shape {header[key][0]}",
+                where=where,
+                expected="at least one number per row",
+                fix=f"store '{key}' as (rows, dimensions)",
+            )
+    if "next_observations" in header and header["next_observations"][0] != header["observations"][0]:
+        raise InputError(
+            f"key 'next_observations' has shape {header['next_observations'][0]}",
+            where=where,
+            expected=f"the shape of 'observations', {header['observations'][0]}",
+            fix="store both with the same dimensions, or leave 'next_observations' out",
+        )
+
+
+def check_rows(key: str, shape: tuple[int, ...], rows: int, where: str) -> None:
+    if not shape or shape[0] != rows:
+        raise InputError(
+            f"key '{key}' has {shape[0] if shape else 'no'} rows, 'observations' has {rows}"
+            f" (first row without a partner: {min(shape[0], rows) if shape else 0})",
+            where=where,
+            expected="one entry per row in every array",
+            fix="cut all arrays to the same number of rows, or find out which part was lost",
+        )
+
+
+def numbers(value: Array, key: str, where: str) -> Floats:
+    """Floating values, all finite; float32 and float64 stay as they are, other types keep every digit."""
+    value = floating(value)
+    # One pass without a temporary; a sum that overflows is settled by the exact check.
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(np.isfinite(np.sum(value)))
+    if not finite:
+        check_finite(value, np.arange(len(value)), key, where)
+    return value
+
+
+def floating(value: Array) -> Floats:
+    if value.dtype in (np.float32, np.float64):
+        return value
+    fits = np.can_cast(value.dtype, np.float32, casting="safe")
+    return value.astype(np.float32 if fits else np.float64)
+
+
+def check_finite(value: Floats, rows: Ints, key: str, where: str) -> None:
+    good = np.isfinite(value[rows])
+    bad = rows[~(good if value.ndim == 1 else good.all(axis=1))]
+    if len(bad):
+        raise _not_finite(value, key, int(bad[0]), len(bad), where)
+
+
+def _not_finite(value: Floats, key: str, row: int, count: int, where: str) -> InputError:
+    entry = np.atleast_1d(value[row])
+    column = int(np.flatnonzero(~np.isfinite(entry))[0])
+    place = f"row {row}, column {column}" if value.ndim == 2 else f"row {row}"
+    return InputError(
+        f"key '{key}' holds {entry[column]} at {place} ({count:,} such row{'s' if count != 1 else ''} in all)",
+        where=where,
+        expected="finite numbers only",
+        fix="remove or repair the episodes that contain these rows; stacq does not guess missing values",
+    )
+
+
+def flags(value: Array, key: str, where: str) -> Bools:
+    """Booleans from booleans or from 0 and 1 of any numeric type."""
+    if value.dtype == np.bool_:
+        # A damaged file can hold bytes other than 0 and 1 under a boolean type; NumPy would keep them.
+        return np.not_equal(value.view(np.uint8), 0)
+    bad = np.flatnonzero((value != 0) & (value != 1))
+    if len(bad):
+        raise InputError(
+            f"key '{key}' holds {value[bad[0]]} at row {bad[0]}",
+            where=where,
+            expected="0 or 1 (false or true) in every row",
+            fix=f"store '{key}' as booleans",
+        )
+    return np.not_equal(value, 0)
+
+
+def check_bounds(actions: Floats, low: Floats, high: Floats, where: str) -> None:
+    """Every action inside its declared bounds, up to the rounding of float32."""
+    slack = 1e-6 * (high - low)
+    if actions.min() >= (low - slack).max() and actions.max() <= (high + slack).min():
+        return  # a whole-array reduction is twenty times faster than one per column
+    outside = (actions < low - slack) | (actions > high + slack)
+    if not outside.any():
+        return
+    row, column = (int(index) for index in np.argwhere(outside)[0])
+    raise InputError(
+        f"key 'actions' holds {actions[row, column]:.6g} at row {row}, column {column} "
+        f"({outside.any(axis=1).sum():,} rows outside the bounds in all)",
+        where=where,
+        expected=f"values from {low[column]:g} to {high[column]:g}, the declared bounds",
+        fix="declare the true bounds of the action space (--action-low, --action-high), or scale the actions",
+    )

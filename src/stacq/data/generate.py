@@ -1,0 +1,232 @@
+"""Locomotion data regenerated from the shipped behaviour policies, the same bits on any number of cores."""
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stacq.data.behaviour import Uniform, load_behaviour, snapshots
+from stacq.data.border import Conventions, from_arrays
+from stacq.data.dataset import Dataset
+from stacq.data.hdf5 import write_hdf5
+from stacq.data.load import cached_file
+from stacq.data.registry import DatasetInfo, Recipe, Task, recipe
+from stacq.envs.gym import make_env
+from stacq.errors import InputError
+from stacq.types import Array, Bools, Float32s, Float64s
+from stacq.workers import WorkerFailed, WorkerPool
+
+GROUP_ROWS = 1000  # a worker's task: whole episodes until this many rows; fixed, so that seeds are too
+UNIFORM = "uniform"
+
+
+@dataclass(frozen=True)
+class Stream:
+    """One policy acting for a number of rows; a dataset is one or several streams in a row."""
+
+    tag: str  # a behaviour policy's tag, or UNIFORM
+    rows: int
+
+
+class Rollout(NamedTuple):
+    """Rows of whole episodes, as recorded; qpos and qvel are the simulator's state before the step."""
+
+    observations: Float32s
+    actions: Float32s
+    rewards: Float32s
+    next_observations: Float32s
+    terminals: Bools
+    timeouts: Bools
+    qpos: Float64s
+    qvel: Float64s
+
+
+def generate(
+    name: str,
+    *,
+    size: int | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    force: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> Path:
+    """Regenerate a `stacq/...` dataset into the cache and return its file.
+
+    The file depends on name, size, seed and the simulator's version only. It is kept if it is already
+    there, unless `force`. A stream's last episode is cut where its rows are full and marked timeout:
+    only the recording ended.
+    """
+    plan = recipe(name, size=size, seed=seed)
+    path = cached_file(plan.info)
+    if path.exists() and not force:
+        return path
+    dataset = roll_out(plan, workers=workers, progress=progress)
+    write_hdf5(dataset, path, attributes=_provenance(plan))
+    return path
+
+
+def roll_out(plan: Recipe, *, workers: int | None = None, progress: Callable[[int], None] | None = None) -> Dataset:
+    """The recipe's rows in memory, simulator state included."""
+    writer = _Writer(plan)
+    try:
+        with WorkerPool(workers) as pool:
+            for part in pool.map(partial(_group, plan.info.task), writer.tasks()):
+                writer.take(part)
+                if progress:
+                    progress(writer.filled)
+    except WorkerFailed as failure:
+        raise InputError(
+            f"rolling out {plan.info.env_id} failed: {failure.summary}",
+            where=plan.info.name,
+            expected="Gymnasium with MuJoCo, able to run the task",
+            fix=failure.details or "try again; if the process was killed, look for the memory limit",
+        ) from failure
+    assert writer.columns is not None
+    return _as_dataset(writer.columns, plan.info)
+
+
+def streams(plan: Recipe) -> list[Stream]:
+    """Which policy acts for how many rows, in order."""
+    rows = plan.rows
+    match plan.quality:
+        case "random":
+            return [Stream(UNIFORM, rows)]
+        case "medium-expert":
+            return [Stream("medium", rows // 2), Stream("expert", rows - rows // 2)]
+        case "medium-replay":
+            return _replay_streams(plan.info.task.key, rows)
+        case tag:
+            return [Stream(tag, rows)]
+
+
+def _replay_streams(body: str, rows: int) -> list[Stream]:
+    """Every snapshot acts for its share of the training; the first half of the first share is the warm-up's
+    uniform actions."""
+    tags = snapshots(body)
+    borders = [rows * index // len(tags) for index in range(len(tags) + 1)]
+    shares = [stop - start for start, stop in itertools.pairwise(borders)]
+    warm_up = Stream(UNIFORM, shares[0] // 2)
+    acted = [Stream(tag, share) for tag, share in zip(tags, [shares[0] - warm_up.rows, *shares[1:]], strict=True)]
+    return [stream for stream in (warm_up, *acted) if stream.rows]
+
+
+class Group(NamedTuple):
+    """A worker's task; its seed path is all that its rows depend on."""
+
+    tag: str
+    seed: tuple[int, ...]
+
+
+class _Writer:
+    """Asks for groups, stream after stream, and lays their rows side by side.
+
+    A group has GROUP_ROWS rows or more, so a stream stops asking once the groups under way must fill it,
+    and the next stream begins at once: no worker idles between streams, and little is rolled out in vain.
+    """
+
+    def __init__(self, plan: Recipe) -> None:
+        self.streams = streams(plan)
+        self.seed = plan.seed
+        self.rows = plan.rows
+        self.left = [stream.rows for stream in self.streams]
+        self.under_way = [0] * len(self.streams)
+        self.order: deque[int] = deque()  # the stream of every group asked for, oldest first
+        self.columns: Rollout | None = None
+
+    @property
+    def filled(self) -> int:
+        return self.rows - sum(self.left)
+
+    def tasks(self) -> Iterator[Group]:
+        for number, stream in enumerate(self.streams):
+            for index in itertools.count():
+                if self.under_way[number] * GROUP_ROWS >= self.left[number]:
+                    break
+                self.under_way[number] += 1
+                self.order.append(number)
+                yield Group(stream.tag, (self.seed, number, index))
+
+    def take(self, part: Rollout) -> None:
+        """Place the next group's rows; what goes past the stream's end is dropped, cutting the last episode."""
+        number = self.order.popleft()
+        self.under_way[number] -= 1
+        kept = min(len(part.rewards), self.left[number])
+        if self.columns is None:
+            self.columns = Rollout(*[np.empty((self.rows, *each.shape[1:]), each.dtype) for each in part])
+        place = slice(self.filled, self.filled + kept)
+        columns: Sequence[Array] = self.columns
+        values: Sequence[Array] = part
+        for column, value in zip(columns, values, strict=True):
+            column[place] = value[:kept]
+        self.left[number] -= kept
+        if kept and self.left[number] == 0:
+            last = self.filled - 1
+            self.columns.timeouts[last] |= not self.columns.terminals[last]
+
+
+def _group(task: Task, group: Group) -> Rollout:
+    """Whole episodes until GROUP_ROWS rows, in a worker process."""
+    env = _env(task)
+    policy = Uniform(task.action_size) if group.tag == UNIFORM else load_behaviour(task.key, group.tag)
+    rng = np.random.default_rng(np.random.SeedSequence(group.seed))
+    episodes: list[Rollout] = []
+    while sum(len(episode.rewards) for episode in episodes) < GROUP_ROWS:
+        episodes.append(_episode(env, policy, rng))
+    return Rollout(*[np.concatenate(columns) for columns in zip(*episodes, strict=True)])
+
+
+_ENVS: dict[str, Any] = {}
+
+
+def _env(task: Task) -> Any:
+    assert task.env_id is not None
+    if task.env_id not in _ENVS:
+        _ENVS[task.env_id] = make_env(task.env_id)
+    return _ENVS[task.env_id]
+
+
+def _episode(env: Any, policy: Callable[[Array, np.random.Generator], Float32s], rng: np.random.Generator) -> Rollout:
+    data = env.unwrapped.data
+    observation, _ = env.reset(seed=int(rng.integers(2**31)))
+    rows: list[tuple[Any, ...]] = []
+    ended = False
+    while not ended:
+        qpos, qvel = data.qpos.copy(), data.qvel.copy()
+        action = policy(observation, rng)
+        following, reward, terminated, truncated, _ = env.step(action)
+        # D4RL's rule: a fall at the very last step counts as the time limit.
+        rows.append((observation, action, reward, following, terminated and not truncated, truncated, qpos, qvel))
+        observation = following
+        ended = terminated or truncated
+    types = (np.float32, np.float32, np.float32, np.float32, np.bool_, np.bool_, np.float64, np.float64)
+    columns: list[Any] = [
+        np.array(column, dtype=kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)
+    ]
+    return Rollout(*columns)
+
+
+def _as_dataset(columns: Rollout, info: DatasetInfo) -> Dataset:
+    return from_arrays(
+        columns.observations,
+        columns.actions,
+        columns.rewards,
+        columns.terminals,
+        timeouts=columns.timeouts,
+        next_observations=columns.next_observations,
+        infos={"qpos": columns.qpos, "qvel": columns.qvel},
+        conventions=Conventions(env_id=info.env_id, name=info.name),
+    )
+
+
+def _provenance(plan: Recipe) -> dict[str, Any]:
+    return {
+        "made_by": f"stacq {version('stacq')}",
+        "simulator": f"gymnasium {version('gymnasium')}, mujoco {version('mujoco')}",
+        "seed": plan.seed,
+    }

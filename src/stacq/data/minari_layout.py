@@ -1,0 +1,201 @@
+"""Minari's dataset directories: where they lie and what they say about themselves."""
+
+import contextlib
+import difflib
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stacq.data.border import Conventions
+from stacq.errors import InputError
+from stacq.types import Floats
+
+ROOT_VARIABLE = "MINARI_DATASETS_PATH"
+METADATA = "metadata.json"
+MAIN_FILE = "main_data.hdf5"
+REQUIRED_FACTS = ("data_format", "total_episodes", "observation_space", "action_space")
+OURS = "stacq"  # our own key of metadata.json: what Minari's spaces cannot say exactly
+INSTALL = "pip install 'stacq[minari]'"
+FOREIGN = (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, AssertionError, MemoryError)
+
+
+def minari_root() -> Path:
+    """Minari's local root: `MINARI_DATASETS_PATH` if set, else `~/.minari/datasets`."""
+    return Path(os.environ.get(ROOT_VARIABLE) or Path.home() / ".minari" / "datasets")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One Box of a space, and where its values lie inside an episode's group."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: "np.dtype[Any]"
+    low: Floats  # [size]
+    high: Floats  # [size]
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What to take from every episode."""
+
+    observations: tuple[Leaf, ...]
+    actions: Leaf
+    infos: tuple[str, ...]
+    where: str
+
+
+def locate(source: str | Path) -> Path:
+    path = Path(source)
+    if (path / "data").is_dir():
+        return path
+    if isinstance(source, Path):
+        raise InputError(
+            "there is no Minari dataset here" if path.is_dir() else "no such directory",
+            where=path,
+            expected="the directory of a Minari dataset, with data/ inside",
+            fix="check the path, or give the dataset's id as a string",
+        )
+    if (minari_root() / source / "data").is_dir():
+        return minari_root() / source
+    raise _not_found(source)
+
+
+def _not_found(dataset_id: str) -> InputError:
+    near = difflib.get_close_matches(dataset_id, list(_local_ids()), n=3, cutoff=0.5)
+    guess = f"; on this machine: {', '.join(near)}" if near else ""
+    return InputError(
+        f"the Minari dataset '{dataset_id}' is not on this machine",
+        where=minari_root(),
+        expected=f"a dataset in Minari's local root (set {ROOT_VARIABLE} if it is elsewhere), or a directory",
+        fix=f"run `minari download {dataset_id}` first (`{INSTALL}` brings the command){guess}",
+    )
+
+
+def _local_ids() -> Iterator[str]:
+    root = minari_root()
+    for directory, folders, _ in os.walk(root):
+        if "data" in folders:
+            folders.clear()
+            yield Path(directory).relative_to(root).as_posix()
+
+
+def metadata_of(directory: Path) -> dict[str, Any]:
+    path = directory / "data" / METADATA
+    if not path.is_file():
+        raise damaged("the file is missing", path, expected="the metadata that Minari 0.5 and later write")
+    with told(path):
+        about: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
+    missing = [key for key in REQUIRED_FACTS if about.get(key) is None]
+    if missing:
+        raise damaged(f"the metadata does not state {', '.join(missing)}", path)
+    return about
+
+
+def layout_of(about: Mapping[str, Any], infos: Sequence[str], directory: Path) -> Layout:
+    where = str(directory)
+    actions = _leaves(_decoded(about["action_space"]), "actions", where)
+    if [leaf.path for leaf in actions] != ["actions"] or actions[0].dtype.kind != "f":
+        raise InputError(
+            f"the action space is not one continuous Box: {str(about['action_space'])[:120]}",
+            where=where,
+            expected="a Box of a floating type",
+            fix="choose another dataset: stacq learns continuous actions only",
+        )
+    observations = _leaves(_decoded(about["observation_space"]), "observations", where)
+    return Layout(tuple(observations), actions[0], tuple(dict.fromkeys(infos)), where)
+
+
+def _decoded(stored: Any) -> Any:
+    """Minari's metadata holds spaces and specs as JSON inside JSON."""
+    return json.loads(stored) if isinstance(stored, str) else stored
+
+
+def _leaves(space: Mapping[str, Any], path: str, where: str) -> list[Leaf]:
+    """The Boxes of a serialised space, in the order in which their values are laid side by side."""
+    match space["type"]:
+        case "Dict":
+            named = [(f"{path}/{key}", space["subspaces"][key]) for key in sorted(space["subspaces"])]
+        case "Tuple":
+            named = [(f"{path}/_index_{index}", each) for index, each in enumerate(space["subspaces"])]
+        case "Box":
+            return [_box(space, path)]
+        case kind:
+            raise InputError(
+                f"the space of '{path}' is {kind}",
+                where=where,
+                expected="a Box, or for observations a Dict or Tuple of Boxes",
+                fix="choose another dataset: stacq learns from real vectors and continuous actions only",
+            )
+    return [leaf for name, inner in named for leaf in _leaves(inner, name, where)]
+
+
+def _box(space: Mapping[str, Any], path: str) -> Leaf:
+    shape = tuple(int(size) for size in space["shape"])
+    low, high = (np.broadcast_to(np.asarray(space[key], np.float64), shape).reshape(-1) for key in ("low", "high"))
+    return Leaf(path, shape, np.dtype(space["dtype"]), low, high)
+
+
+def stated(about: Mapping[str, Any], actions: Leaf, given: Conventions, directory: Path) -> Conventions:
+    """What the dataset declares; infinite bounds are an error unless the caller states better ones."""
+    ours = about.get(OURS) or {}
+    env_id = ours.get("env_id") or (_decoded(about["env_spec"])["id"] if about.get("env_spec") else None)
+    return Conventions(
+        action_low=_bound("action_low", ours.get("action_low", actions.low), given, directory),
+        action_high=_bound("action_high", ours.get("action_high", actions.high), given, directory),
+        env_id=env_id,
+        name=str(ours.get("name") or about.get("dataset_id") or directory.name),
+    )
+
+
+def _bound(key: str, stored: Any, given: Conventions, directory: Path) -> tuple[float, ...] | None:
+    values = np.asarray(stored, dtype=np.float64)
+    if np.isfinite(values).all():
+        return tuple(values.tolist())
+    if getattr(given, key) is not None:
+        return None
+    raise InputError(
+        f"the dataset's action space has no finite {key}: {values.tolist()}",
+        where=directory,
+        expected="finite bounds in every action dimension",
+        fix="declare the bounds of the action space (--action-low, --action-high)",
+    )
+
+
+@contextlib.contextmanager
+def told(where: object) -> Iterator[None]:
+    """Every way in which damaged data can make other code stumble, told in a sentence."""
+    try:
+        yield
+    except InputError:
+        raise
+    except FOREIGN as error:
+        fix = "check its permissions, or download or copy the dataset again"
+        raise damaged(f"cannot be read: {reason_of(error)}", where, fix=fix) from error
+
+
+def damaged(problem: str, where: object, *, expected: str = "a complete Minari dataset", fix: str = "") -> InputError:
+    return InputError(problem, where=where, expected=expected, fix=fix or "download or copy the dataset again")
+
+
+def reason_of(error: Exception) -> str:
+    text = " ".join(str(error).split())[:200] or type(error).__name__
+    return f"no entry {text}" if isinstance(error, KeyError) else text
+
+
+def uninstalled(error: ImportError) -> InputError:
+    return InputError(
+        f"this needs the minari package ({reason_of(error)})",
+        expected="Minari 0.5 with its HDF5 support",
+        fix=f"run `{INSTALL}`; Arrow and Parquet storage also need `pip install 'minari[arrow]'`",
+    )

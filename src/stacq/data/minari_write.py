@@ -1,0 +1,154 @@
+"""A Dataset written as a Minari dataset, for the libraries that read those."""
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stacq.data.border import SUCCESSOR_KNOWN
+from stacq.data.dataset import Dataset
+from stacq.data.minari_layout import (
+    MAIN_FILE,
+    METADATA,
+    OURS,
+    minari_root,
+    reason_of,
+    uninstalled,
+)
+from stacq.errors import InputError
+from stacq.files import unwritable
+from stacq.types import Array
+
+
+def write_minari(dataset: Dataset, dataset_id: str, *, description: str | None = None) -> Path:
+    """Write a dataset into Minari's local root under a new id, such as `mine/hopper-v0`; returns its directory.
+
+    Minari needs T + 1 observations per episode: where the last successor is unknown, the last observation
+    stands in for it and `infos/successor_known` says so. Extras are padded to T + 1 by their last entry.
+    What Minari's spaces would round or cannot hold (bounds of double precision, the name) is kept in
+    metadata.json under `stacq`. The directory appears under its final name only when it is complete.
+    """
+    _check_id(dataset_id)
+    target = minari_root() / dataset_id
+    if target.exists():
+        raise InputError(
+            f"the Minari dataset '{dataset_id}' exists already",
+            where=target,
+            expected="an id that is not taken",
+            fix=f"choose another id or version, or run `minari delete {dataset_id}` first",
+        )
+    try:
+        _write(dataset, dataset_id, target, description or f"{dataset.name or dataset_id}, written by stacq")
+    except ImportError as error:
+        raise uninstalled(error) from error
+    except OSError as error:
+        raise unwritable(target, error) from error
+    return target
+
+
+def _check_id(dataset_id: str) -> None:
+    try:
+        from minari.dataset.minari_dataset import parse_dataset_id
+
+        parse_dataset_id(dataset_id)
+    except ImportError as error:
+        raise uninstalled(error) from error
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"'{dataset_id}' is not a Minari dataset id",
+            expected="(namespace/)name-v(version), of letters, digits, '-' and '_'",
+            fix="choose an id such as 'mine/hopper-medium-v0'",
+        ) from error
+
+
+def _write(dataset: Dataset, dataset_id: str, target: Path, description: str) -> None:
+    """Fill a hidden directory, which Minari's listings skip, then rename it to its place."""
+    minari_root().mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=minari_root(), prefix=".stacq-") as hidden:
+        staged = Path(hidden) / "dataset"
+        staged.mkdir()
+        _fill(dataset, dataset_id, staged / "data", description)
+        for name in (METADATA, MAIN_FILE):
+            with open(staged / "data" / name, "rb") as handle:
+                os.fsync(handle.fileno())
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staged.rename(target)
+
+
+def _fill(dataset: Dataset, dataset_id: str, data: Path, description: str) -> None:
+    import minari
+    from minari.dataset.minari_storage import MinariStorage
+
+    facts = {"dataset_id": dataset_id, "minari_version": minari.__version__, "description": description}
+    try:
+        storage = MinariStorage.new(data, *_spaces(dataset), _env_spec(dataset.env_id), data_format="hdf5")
+        storage.update_metadata({**facts, OURS: _own_facts(dataset)})
+        storage.update_episodes(_buffers(dataset))
+    except (ValueError, TypeError) as error:
+        raise InputError(
+            f"Minari cannot store the dataset: {reason_of(error)}",
+            where=dataset_id,
+            expected="infos of numbers or booleans, under plain names",
+            fix="leave the offending infos out",
+        ) from error
+
+
+def _spaces(dataset: Dataset) -> tuple[Any, Any]:
+    from gymnasium.spaces import Box
+
+    seen, done = dataset.next_observations.dtype, dataset.actions.dtype  # successors are never the narrower ones
+    with np.errstate(over="ignore"):
+        low, high = dataset.action_low.astype(done), dataset.action_high.astype(done)
+    return Box(-np.inf, np.inf, (dataset.observation_size,), seen.type), Box(low, high, dtype=done.type)
+
+
+def _own_facts(dataset: Dataset) -> dict[str, Any]:
+    return {
+        "action_low": dataset.action_low.tolist(),
+        "action_high": dataset.action_high.tolist(),
+        "observation_dtype": dataset.observations.dtype.name,
+        "env_id": dataset.env_id,
+        "name": dataset.name,
+    }
+
+
+def _env_spec(env_id: str | None) -> Any:
+    """The registered spec, so that Minari can make the environment; else the bare id; None if it is no such id."""
+    from gymnasium.envs.registration import EnvSpec, registry
+    from gymnasium.error import Error
+
+    if not env_id:
+        return None
+    spec = registry.get(env_id)
+    if spec is not None and isinstance(spec.entry_point, str):  # a function cannot be stored
+        return spec
+    try:
+        return EnvSpec(env_id)
+    except Error:
+        return None
+
+
+def _buffers(dataset: Dataset) -> Iterator[Any]:
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+
+    extras: dict[str, Array] = dict(dataset.infos)
+    if not dataset.successor_known.all():
+        extras[SUCCESSOR_KNOWN] = dataset.successor_known
+    for rows in dataset.iterate_episodes():
+        yield EpisodeBuffer(
+            observations=_with_successor(dataset, rows),
+            actions=dataset.actions[rows],
+            rewards=dataset.rewards[rows],
+            terminations=dataset.terminals[rows],
+            truncations=dataset.timeouts[rows],
+            infos={key: np.concatenate([value[rows], value[rows][-1:]]) for key, value in extras.items()},
+        )
+
+
+def _with_successor(dataset: Dataset, rows: slice) -> Array:
+    seen = dataset.observations[rows]
+    last = dataset.next_observations[rows][-1:] if dataset.successor_known[rows.stop - 1] else seen[-1:]
+    return np.concatenate([seen, last], dtype=dataset.next_observations.dtype)

@@ -1,0 +1,130 @@
+"""Gymnasium environments, without its noise: made once per process and described in plain facts."""
+
+import contextlib
+import difflib
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stacq.data.dataset import Dataset
+from stacq.errors import InputError
+from stacq.types import Float64s, Floats
+
+EnvSource = str | Callable[[], Any]
+"""A Gymnasium id, or a function that makes an environment with Gymnasium's interface."""
+
+
+@dataclass(frozen=True, eq=False)
+class EnvFacts:
+    """What an environment says of itself."""
+
+    label: str
+    observation_size: int
+    action_size: int
+    action_low: Float64s
+    action_high: Float64s
+    max_episode_steps: int | None
+
+
+def make_env(source: EnvSource) -> Any:
+    """Make an environment; MuJoCo's warnings stay out of the working directory."""
+    if not isinstance(source, str):
+        return source()
+    try:
+        import gymnasium
+    except ImportError as error:
+        raise _missing(source, error) from error
+    gymnasium.logger.min_level = gymnasium.logger.ERROR
+    _quiet_mujoco()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # v4 ids are called out of date; they are D4RL's tasks, v5 are not
+        try:
+            env = gymnasium.make(source, disable_env_checker=True)
+        except gymnasium.error.DependencyNotInstalled as error:
+            raise _missing(source, error) from error
+        except ImportError as error:
+            raise _missing(source, error) from error
+        except (gymnasium.error.Error, ValueError) as error:
+            raise _unknown(source, error, list(gymnasium.registry)) from error
+    return env
+
+
+def facts_of(env: Any, label: str) -> EnvFacts:
+    """Sizes and bounds from the spaces; discrete actions are refused."""
+    space = env.action_space
+    if not hasattr(space, "low") or len(space.shape) != 1:
+        raise InputError(
+            f"actions are {space}", where=label, expected="a box of real numbers", fix="use a continuous-action task"
+        )
+    spec = getattr(env, "spec", None)
+    return EnvFacts(
+        label=label,
+        observation_size=_space_size(env.observation_space),
+        action_size=int(space.shape[0]),
+        action_low=np.asarray(space.low, dtype=np.float64),
+        action_high=np.asarray(space.high, dtype=np.float64),
+        max_episode_steps=getattr(spec, "max_episode_steps", None),
+    )
+
+
+def check_match(dataset: Dataset, facts: EnvFacts) -> None:
+    """Refuse to score a dataset's policy in an environment of other dimensions."""
+    data = (dataset.observation_size, dataset.action_size)
+    env = (facts.observation_size, facts.action_size)
+    if data != env:
+        raise InputError(
+            f"the data has observations of {data[0]} and actions of {data[1]} numbers",
+            where=f"{dataset.name or 'dataset'} in {facts.label}",
+            expected=f"{env[0]} and {env[1]}, the sizes of {facts.label}",
+            fix="name the environment that the data was recorded in (--env)",
+        )
+
+
+def flatten(observation: Any) -> Floats:
+    """Dictionaries by sorted key, tuples by position, depth first, each part raveled: the readers' order."""
+    if isinstance(observation, dict):
+        return np.concatenate([flatten(observation[key]) for key in sorted(observation)])
+    if isinstance(observation, tuple | list):
+        return np.concatenate([flatten(part) for part in observation])
+    return np.asarray(observation).reshape(-1)
+
+
+def _space_size(space: Any) -> int:
+    if hasattr(space, "spaces"):
+        parts = space.spaces.values() if isinstance(space.spaces, dict) else space.spaces
+        return sum(_space_size(part) for part in parts)
+    return int(np.prod(space.shape or (1,)))
+
+
+def _quiet_mujoco() -> None:
+    """Without a handler MuJoCo writes its warnings to MUJOCO_LOG.TXT in the working directory."""
+    with contextlib.suppress(ImportError):
+        import mujoco
+
+        mujoco.set_mju_user_warning(_ignore)
+
+
+def _ignore(message: str) -> None:
+    """An unstable simulation shows in the returns; Gymnasium's own tasks end the episode."""
+
+
+def _missing(source: str, error: Exception) -> InputError:
+    return InputError(
+        f"cannot be made here: {error}",
+        where=source,
+        expected="Gymnasium with the MuJoCo bodies",
+        fix="pip install 'stacq[mujoco]'",
+    )
+
+
+def _unknown(source: str, error: Exception, known: list[str]) -> InputError:
+    near = difflib.get_close_matches(source, known, n=3, cutoff=0.6)
+    return InputError(
+        f"no such environment: {' '.join(str(error).split())}",
+        where=source,
+        expected="a Gymnasium id such as Hopper-v4",
+        fix=f"did you mean {', '.join(near)}?" if near else "check the id",
+    )

@@ -1,0 +1,174 @@
+"""Rollouts to honest scores: one record per episode, the same whatever the number of workers."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stacq.data.registry import normalised_score, task_of
+from stacq.envs.gym import EnvFacts, EnvSource, facts_of, flatten, make_env
+from stacq.errors import InputError
+from stacq.policy import Actor
+from stacq.types import Floats
+from stacq.workers import WorkerFailed, WorkerPool, available_cores
+
+COLUMNS = ("algorithm", "dataset", "seed", "step", "episode", "return", "length", "score", "success")
+STEP_LIMIT = 100_000  # ends an episode in an environment that has no limit of its own
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """One evaluation episode, tidy: every statistic is made from these at report time."""
+
+    algorithm: str
+    dataset: str
+    seed: int
+    step: int  # of training
+    episode: int
+    episode_return: float  # undiscounted; column "return"
+    length: int
+    score: float | None  # D4RL's normalised score, None where no reference returns are known
+    success: bool | None  # None where the environment does not say
+
+    def row(self) -> tuple[object, ...]:
+        """Values under COLUMNS; floats at full precision, unknown as empty."""
+        values = (self.algorithm, self.dataset, self.seed, self.step, self.episode)
+        score = "" if self.score is None else repr(self.score)
+        success = "" if self.success is None else int(self.success)
+        return (*values, repr(self.episode_return), self.length, score, success)
+
+
+class Episode(NamedTuple):
+    """What one rollout gives, before it has a name."""
+
+    episode_return: float
+    length: int
+    success: bool | None
+
+
+class EvaluationFailed(RuntimeError):
+    """The evaluation ended early; the message says in which episode and why."""
+
+
+def evaluate(
+    policy: Actor,
+    env: EnvSource,
+    episodes: int = 10,
+    seed: int = 0,
+    *,
+    workers: int | None = None,
+    pool: WorkerPool | None = None,
+    algorithm: str = "",
+    dataset: str = "",
+    step: int = 0,
+    on_episode: Callable[[EpisodeRecord], None] | None = None,
+) -> list[EpisodeRecord]:
+    """Run a policy for `episodes` episodes in worker processes and return their records in order.
+
+    Episode k draws its start and its noise from (seed, k) alone. `workers` defaults to all cores, never
+    more than episodes; a warm `pool` is used instead if given. The scores' reference returns come from
+    the dataset's name or the environment's id.
+    """
+    if episodes < 1:
+        raise InputError(f"{episodes} episodes", expected="at least one episode", fix="use --episodes 10")
+    task = task_of(dataset) or (task_of(env) if isinstance(env, str) else None)
+    label = env if isinstance(env, str) else getattr(env, "__name__", "environment")
+    run = partial(run_episode, policy, env, label, seed)
+    records = []
+    try:
+        with nullcontext(pool) if pool else WorkerPool(min(workers or available_cores(), episodes)) as crew:
+            for index, episode in enumerate(crew.map(run, range(episodes))):
+                score = None if task is None else normalised_score(task, episode.episode_return)
+                record = EpisodeRecord(algorithm, dataset, seed, step, index, *episode[:2], score, episode.success)
+                records.append(record)
+                if on_episode:
+                    on_episode(record)
+    except WorkerFailed as failure:
+        reason = f"episode {failure.task} (of 0 to {episodes - 1}) in {label} failed: {failure.summary}"
+        raise EvaluationFailed(f"{reason}\n{failure.details}".rstrip()) from None
+    return records
+
+
+def run_episode(policy: Actor, env: EnvSource, label: str, seed: int, index: int) -> Episode:
+    """One episode, in a worker process, from the random streams of (seed, index) alone."""
+    body, facts = _env_of(env, label)
+    _check_sizes(policy, facts)
+    starts, noise = np.random.SeedSequence([seed, index]).spawn(2)
+    rng = np.random.default_rng(noise)
+    observation, _ = body.reset(seed=int(starts.generate_state(1)[0]))
+    total, length, info = 0.0, 0, {}
+    ended = False
+    while not ended and length < STEP_LIMIT:
+        action = np.asarray(policy(flatten(observation), rng))
+        _check_action(action, facts, length)
+        observation, reward, terminated, truncated, info = body.step(action)
+        total += float(reward)
+        length += 1
+        ended = bool(terminated or truncated)
+    return Episode(total, length, _success(info))
+
+
+@cache
+def _made(source: str) -> Any:
+    return make_env(source)
+
+
+def _env_of(source: EnvSource, label: str) -> tuple[Any, EnvFacts]:
+    """Named environments are made once per worker; a function is called anew, it may hold state."""
+    env = _made(source) if isinstance(source, str) else make_env(source)
+    return env, facts_of(env, label)
+
+
+def _check_sizes(policy: Actor, facts: EnvFacts) -> None:
+    wanted = (getattr(policy, "observation_size", None), getattr(policy, "action_size", None))
+    if wanted[0] is not None and wanted != (facts.observation_size, facts.action_size):
+        raise InputError(
+            f"the policy is for observations of {wanted[0]} and actions of {wanted[1]} numbers",
+            where=facts.label,
+            expected=f"{facts.observation_size} and {facts.action_size}, the sizes of {facts.label}",
+            fix="evaluate it in the environment of its data (--env)",
+        )
+
+
+def _check_action(action: Floats, facts: EnvFacts, step: int) -> None:
+    if action.shape != (facts.action_size,):
+        raise ValueError(f"the policy returned shape {action.shape} at step {step}, expected ({facts.action_size},)")
+    if not np.isfinite(action).all():
+        raise ValueError(f"the policy returned {action.tolist()} at step {step}, expected finite numbers")
+
+
+def _success(info: dict[str, Any]) -> bool | None:
+    for key in ("success", "is_success"):
+        if key in info:
+            return bool(info[key])
+    return None
+
+
+def csv_line(values: Iterable[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()
+
+
+def parse_records(lines: Iterable[str]) -> list[EpisodeRecord]:
+    """Records from the lines of a CSV file, header first, value for value as they were written."""
+    return [_parse(row) for row in csv.DictReader(lines)]
+
+
+def _parse(row: dict[str, str]) -> EpisodeRecord:
+    return EpisodeRecord(
+        algorithm=row["algorithm"],
+        dataset=row["dataset"],
+        seed=int(row["seed"]),
+        step=int(row["step"]),
+        episode=int(row["episode"]),
+        episode_return=float(row["return"]),
+        length=int(row["length"]),
+        score=float(row["score"]) if row["score"] else None,
+        success=bool(int(row["success"])) if row["success"] else None,
+    )

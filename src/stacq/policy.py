@@ -1,0 +1,177 @@
+"""A policy as plain NumPy: raw observation in, raw action out, normaliser inside.
+
+Workers that roll out policies import this module and nothing heavier.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stacq.data.normaliser import Normaliser
+from stacq.errors import InputError
+from stacq.types import Float32s, Floats
+
+Activation = Literal["relu", "tanh"]
+Output = Literal["tanh", "clip"]
+Actor = Callable[[Floats, np.random.Generator], Floats]
+"""What can be evaluated: (observation, random generator) -> action. The generator is the episode's own."""
+
+
+@dataclass(frozen=True, eq=False)
+class Policy:
+    """A deterministic multi-layer perceptron whose last layer is squashed into the action bounds.
+
+    `output` says how: "tanh" maps (-1, 1) linearly onto the bounds, "clip" cuts the raw output at them.
+    """
+
+    weights: tuple[Float32s, ...]  # each [inputs, outputs]
+    biases: tuple[Float32s, ...]  # each [outputs]
+    normaliser: Normaliser
+    action_low: Float32s  # [A]
+    action_high: Float32s  # [A]
+    activation: Activation = "relu"
+    output: Output = "tanh"
+
+    @staticmethod
+    def from_mlp(
+        weights: Sequence[ArrayLike],
+        biases: Sequence[ArrayLike],
+        normaliser: Normaliser | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] = (-1.0, 1.0),
+        *,
+        activation: Activation = "relu",
+        output: Output = "tanh",
+    ) -> "Policy":
+        """A policy from arrays of any origin. Weights are [inputs, outputs]: transpose those of PyTorch."""
+        matrices = tuple(np.asarray(weight, dtype=np.float32) for weight in weights)
+        vectors = tuple(np.asarray(bias, dtype=np.float32) for bias in biases)
+        _check_chain(matrices, vectors)
+        size = matrices[-1].shape[1]
+        normaliser = normaliser or Normaliser.identity(matrices[0].shape[0])
+        if normaliser.mean.shape != matrices[0].shape[:1]:
+            raise InputError(
+                f"the normaliser is for observations of {len(normaliser.mean)} numbers",
+                where="Policy.from_mlp",
+                expected=f"{matrices[0].shape[0]}, the inputs of the first layer",
+                fix="fit the normaliser on the observations that the network was trained on",
+            )
+        low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float32), (size,)) for bound in bounds)
+        return Policy(matrices, vectors, normaliser, low, high, activation, output)
+
+    @property
+    def observation_size(self) -> int:
+        return int(self.weights[0].shape[0])
+
+    @property
+    def action_size(self) -> int:
+        return int(self.weights[-1].shape[1])
+
+    def __call__(self, observation: Floats, rng: np.random.Generator | None = None) -> Float32s:
+        """The action for one observation [S], or actions for a batch [B, S]."""
+        raw = forward(self.weights, self.biases, self.normaliser.apply(observation), self.activation)
+        if self.output == "clip":
+            return np.clip(raw, self.action_low, self.action_high)
+        share = (np.tanh(raw) + np.float32(1)) * np.float32(0.5)
+        return self.action_low + share * (self.action_high - self.action_low)
+
+    def save(self, path: Path | str) -> None:
+        """One safetensors file; nothing in it can run code."""
+        from safetensors.numpy import save_file
+
+        from stacq.files import replacing
+
+        arrays = {
+            "normaliser.mean": self.normaliser.mean,
+            "normaliser.scale": self.normaliser.scale,
+            "action_low": self.action_low,
+            "action_high": self.action_high,
+        }
+        arrays |= {f"weights.{index}": weight for index, weight in enumerate(self.weights)}
+        arrays |= {f"biases.{index}": bias for index, bias in enumerate(self.biases)}
+        facts = {"format": "stacq.policy.v1", "activation": self.activation, "output": self.output}
+        with replacing(Path(path)) as temporary:
+            save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, temporary, metadata=facts)
+
+    @staticmethod
+    def load(path: Path | str) -> "Policy":
+        """Read what `save` wrote."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="numpy") as file:
+                facts = file.metadata() or {}
+                arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        except FileNotFoundError as error:
+            raise InputError("no such file", where=path, expected="a policy file", fix="check the path") from error
+        except (SafetensorError, OSError) as error:
+            raise InputError(
+                f"not a readable policy: {error}",
+                where=path,
+                expected="a .safetensors file written by Policy.save",
+                fix="save the policy again",
+            ) from error
+        if facts.get("format") != "stacq.policy.v1":
+            raise InputError(
+                "these tensors are not a stacq policy",
+                where=path,
+                expected="a file written by Policy.save",
+                fix="build one with Policy.from_mlp and save it",
+            )
+        layers = range(sum(key.startswith("weights.") for key in arrays))
+        return Policy(
+            weights=tuple(arrays[f"weights.{index}"] for index in layers),
+            biases=tuple(arrays[f"biases.{index}"] for index in layers),
+            normaliser=Normaliser(arrays["normaliser.mean"], arrays["normaliser.scale"]),
+            action_low=arrays["action_low"],
+            action_high=arrays["action_high"],
+            activation="tanh" if facts["activation"] == "tanh" else "relu",
+            output="clip" if facts["output"] == "clip" else "tanh",
+        )
+
+
+def forward(
+    weights: Sequence[Float32s], biases: Sequence[Float32s], inputs: Float32s, activation: Activation = "relu"
+) -> Float32s:
+    """Affine layers with a nonlinearity between them, none after the last; one row or a batch."""
+    hidden = inputs
+    for weight, bias in zip(weights[:-1], biases[:-1], strict=True):
+        hidden = hidden @ weight + bias
+        hidden = np.maximum(hidden, 0) if activation == "relu" else np.tanh(hidden)
+    return np.asarray(hidden @ weights[-1] + biases[-1])
+
+
+def _check_chain(weights: Sequence[Float32s], biases: Sequence[Float32s]) -> None:
+    if not weights or len(weights) != len(biases):
+        raise InputError(
+            f"{len(weights)} weight matrices and {len(biases)} bias vectors",
+            where="Policy.from_mlp",
+            expected="one bias for each weight matrix, at least one of each",
+            fix="pass both lists in layer order",
+        )
+    for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        if weight.ndim != 2 or bias.shape != weight.shape[1:]:
+            hint = "transpose the weights (PyTorch stores [outputs, inputs])" if bias.shape == weight.shape[:1] else ""
+            raise InputError(
+                f"layer {layer} has weights {weight.shape} and biases {bias.shape}",
+                where="Policy.from_mlp",
+                expected="weights [inputs, outputs] and biases [outputs]",
+                fix=hint or "check the order of the lists",
+            )
+        if layer and weight.shape[0] != weights[layer - 1].shape[1]:
+            raise InputError(
+                f"layer {layer} takes {weight.shape[0]} inputs, layer {layer - 1} gives {weights[layer - 1].shape[1]}",
+                where="Policy.from_mlp",
+                expected="each layer to take what the one before gives",
+                fix="transpose the weights (PyTorch stores [outputs, inputs]), or check their order",
+            )
+        if not (np.isfinite(weight).all() and np.isfinite(bias).all()):
+            raise InputError(
+                f"layer {layer} holds NaN or infinity",
+                where="Policy.from_mlp",
+                expected="finite weights",
+                fix="the training diverged: take an earlier checkpoint",
+            )

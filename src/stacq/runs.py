@@ -1,0 +1,172 @@
+"""A run directory: everything that is needed to read, trust and repeat a result.
+
+config.json       the resolved configuration
+environment.json  versions, device, git revision, command
+metrics.jsonl     one object per line, appended as they come
+records.csv       one row per evaluation episode
+log.txt           what the terminal said, with times
+tensorboard/      event files, if asked for
+"""
+
+import contextlib
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from stacq.errors import InputError
+from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
+from stacq.files import unwritable, write_json
+
+PACKAGES = ("stacq", "numpy", "jax", "jaxlib", "h5py", "gymnasium", "mujoco")
+
+
+class Run:
+    """An open run directory. What was written stays, however the process ends."""
+
+    def __init__(self, directory: Path, config: Mapping[str, Any], *, tensorboard: bool = False) -> None:
+        self.directory = directory
+        try:
+            directory.mkdir(parents=True)
+        except FileExistsError as error:
+            raise InputError(
+                "this run directory exists already", where=directory, fix="choose another --out"
+            ) from error
+        except OSError as error:
+            raise unwritable(directory, error) from error
+        write_json(directory / "config.json", dict(config))
+        write_json(directory / "environment.json", environment_facts())
+        _append(directory / "records.csv", csv_line(COLUMNS))
+        self._events = _event_writer(directory / "tensorboard") if tensorboard else None
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._events is not None:
+            self._events.close()
+
+    def log(self, message: str) -> None:
+        _append(self.directory / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}\n")
+
+    def metrics(self, step: int, values: Mapping[str, float]) -> None:
+        line = json.dumps({"step": step, **values, "time": time.time()})
+        _append(self.directory / "metrics.jsonl", line + "\n")
+        if self._events is not None:
+            for key, value in values.items():
+                self._events.add_scalar(key, value, step)
+
+    def record(self, record: EpisodeRecord) -> None:
+        """Add one episode; it is on disk when this returns."""
+        _append(self.directory / "records.csv", csv_line(record.row()))
+
+
+def new_directory(root: Path, kind: str) -> Path:
+    """A fresh name under `root` that sorts by time."""
+    stem = root / f"{time.strftime('%Y%m%d-%H%M%S')}-{kind}"
+    candidate, number = stem, 1
+    while candidate.exists():
+        number += 1
+        candidate = stem.with_name(f"{stem.name}-{number}")
+    return candidate
+
+
+def read_records(directory: Path) -> list[EpisodeRecord]:
+    """Every complete record of a run; see `read_metrics`."""
+    return parse_records(_whole_lines(directory / "records.csv"))
+
+
+def read_metrics(directory: Path) -> list[dict[str, Any]]:
+    """Every complete line; a process killed in the middle of one leaves at most a torn last line."""
+    return [json.loads(line) for line in _whole_lines(directory / "metrics.jsonl")]
+
+
+def _whole_lines(path: Path) -> list[str]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(
+            f"cannot be read: {error.strerror}", where=path, expected="a run directory", fix="check the path"
+        ) from error
+    return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
+
+def environment_facts() -> dict[str, Any]:
+    """What a reader needs in order to doubt or repeat the numbers; nothing about the person or the host's name."""
+    return {
+        "command": sys.argv,
+        "python": platform.python_version(),
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "device": _device(),
+        "versions": {name: found for name in PACKAGES if (found := _version(name))},
+        "git_revision": _git_revision(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+    }
+
+
+@contextlib.contextmanager
+def terminate_as_interrupt() -> Iterator[None]:
+    """Let SIGTERM unwind the stack like Ctrl-C, so that files are closed and workers ended."""
+
+    def stop(number: int, _: object) -> None:
+        raise Terminated(number)
+
+    previous = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM arrived."""
+
+
+def _append(path: Path, text: str) -> None:
+    try:
+        with open(path, "a", encoding="utf-8") as handle:
+            handle.write(text)
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def _event_writer(directory: Path) -> Any:
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError as error:
+        raise InputError(
+            "TensorBoard files were asked for, but tensorboardX is not installed",
+            fix="pip install 'stacq[tensorboard]', or leave --tensorboard out",
+        ) from error
+    return SummaryWriter(str(directory))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _device() -> str:
+    """The accelerator in use; JAX is asked only where something has loaded it already."""
+    jax = sys.modules.get("jax")
+    return "cpu" if jax is None else str(jax.devices()[0])
+
+
+def _git_revision() -> str | None:
+    """The revision of the source tree stacq runs from, with a mark if it was changed; None if installed."""
+    here = Path(__file__).parent
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        run = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+        answer = subprocess.run(run, capture_output=True, text=True, timeout=5, check=True)
+        return answer.stdout.strip()
+    return None

@@ -1,0 +1,199 @@
+"""A handful of fresh Python processes that call functions for us.
+
+Not `multiprocessing`: its children re-import the user's script (which then needs a main guard) or
+inherit a forked JAX. Ours start from `python -c`, hold one BLAS thread each, never import JAX, and end
+when the pipe to their parent closes, however the parent died.
+"""
+
+import contextlib
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import IO, Any, NamedTuple, TypeVar
+
+from stacq.errors import InputError
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+AHEAD = 2  # tasks queued per worker beyond the one it is doing
+
+
+class Failure(NamedTuple):
+    """An exception in a worker, as text: its class may not exist in the parent."""
+
+    summary: str
+    details: str
+    error: InputError | None
+
+
+class WorkerFailed(RuntimeError):
+    """A task ended in an exception, or its process died; `task` is what it was working on."""
+
+    def __init__(self, task: object, summary: str, details: str = "") -> None:
+        self.task = task
+        self.summary = summary
+        self.details = details
+        super().__init__(summary)
+
+
+def available_cores() -> int:
+    """Cores this process may use, which containers and schedulers make fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class WorkerPool:
+    """Processes that stay warm between calls of `map`; a context manager, and closing is never optional."""
+
+    def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise InputError(f"{workers} workers", expected="at least one worker process", fix="use --workers 1")
+        self.size = workers or available_cores()
+        self._processes = [_start() for _ in range(self.size)]
+        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
+        for process in self._processes:
+            self._idle.put(process)
+        self._threads = ThreadPoolExecutor(max_workers=self.size, thread_name_prefix="stacq-worker")
+
+    def __enter__(self) -> "WorkerPool":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End every process now, idle or busy."""
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.wait()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for process in self._processes:
+            for pipe in (process.stdin, process.stdout):
+                with contextlib.suppress(OSError):
+                    assert pipe is not None
+                    pipe.close()
+
+    def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
+        """`function` of every task, in the order of the tasks. The first failure ends the pool.
+
+        Tasks are drawn only a few ahead of the results, so an iterator may decide on the next one late.
+        """
+        source = iter(tasks)
+        pending: deque[Future[R]] = deque()
+        try:
+            while True:
+                while len(pending) < self.size * AHEAD and (task := next(source, _NONE)) is not _NONE:
+                    pending.append(self._threads.submit(self._call, function, task))
+                if not pending:
+                    return
+                yield pending.popleft().result()
+        except GeneratorExit:  # the caller has enough; what is under way ends by itself
+            for future in pending:
+                future.cancel()
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def _call(self, function: Callable[[T], R], task: T) -> R:
+        process = self._idle.get()
+        try:
+            answer = _ask(process, function, task)
+        finally:
+            self._idle.put(process)  # even a dead one: the next caller must not wait for it
+        if isinstance(answer, Failure):
+            if answer.error is not None:
+                raise answer.error
+            raise WorkerFailed(task, answer.summary, answer.details)
+        return answer  # type: ignore[no-any-return]
+
+
+_NONE: Any = object()
+
+
+def _start() -> subprocess.Popen[bytes]:
+    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+    return subprocess.Popen(
+        [sys.executable, "-c", "from stacq.workers import serve; serve()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+    )
+
+
+def _ask(process: subprocess.Popen[bytes], function: Callable[[T], R], task: T) -> Any:
+    assert process.stdin is not None and process.stdout is not None
+    message = _dumps((function, task))
+    try:
+        process.stdin.write(message)
+        process.stdin.flush()
+        return pickle.load(process.stdout)
+    except (EOFError, OSError, pickle.UnpicklingError, ValueError):
+        raise WorkerFailed(task, f"the worker process died ({_cause_of_death(process)})") from None
+
+
+def _dumps(value: object) -> bytes:
+    """Pickle by value what lives in the user's script or notebook, if cloudpickle is there to do it."""
+    try:
+        import cloudpickle  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    except ImportError:
+        return pickle.dumps(value)
+    return bytes(cloudpickle.dumps(value))
+
+
+def _cause_of_death(process: subprocess.Popen[bytes]) -> str:
+    code = process.wait()
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"killed by {signal.Signals(-code).name}"
+    return f"exit code {code}"
+
+
+def serve() -> None:
+    """The worker's life: answer calls from standard input until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # whatever prints must not land between the answers
+    calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    threading.Thread(target=_receive, args=(sys.stdin.buffer, calls), daemon=True).start()
+    while True:
+        answer = _answer(calls.get())
+        with contextlib.suppress(BrokenPipeError):
+            answers.write(_dumps(answer))
+            answers.flush()
+
+
+def _receive(stream: IO[bytes], calls: "queue.SimpleQueue[Any]") -> None:
+    """Runs beside the work, so that a parent's death ends even a busy worker."""
+    while True:
+        try:
+            calls.put(pickle.load(stream))
+        except (EOFError, OSError):
+            os._exit(0)
+        except BaseException as error:
+            calls.put(error)
+
+
+def _answer(call: Any) -> Any:
+    try:
+        if isinstance(call, BaseException):
+            raise call
+        function, task = call
+        return function(task)
+    except InputError as error:
+        return Failure(str(error), "", error)
+    except BaseException as error:
+        summary = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return Failure(summary, traceback.format_exc(), None)

@@ -1,0 +1,28 @@
+"""Every test has a cache directory and a working directory of its own."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("stacq", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+settings.load_profile("stacq")
+
+
+@pytest.fixture(autouse=True)
+def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    monkeypatch.setenv("STACQ_HOME", str(home))
+    monkeypatch.delenv("STACQ_MIRRORS", raising=False)
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture(autouse=True)
+def tidy(isolated: None) -> Iterator[None]:
+    """Nothing that a test starts may litter the working directory with MuJoCo's log."""
+    yield
+    assert "MUJOCO_LOG.TXT" not in os.listdir()

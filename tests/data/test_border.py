@@ -1,0 +1,216 @@
+"""What a Dataset promises, and every way in which arrays can break the promise."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from arrays import logged, recordings
+from stacq import Conventions, Dataset, InputError, from_arrays
+
+
+def build(raw: dict[str, Any], **conventions: Any) -> Dataset:
+    optional = {key: raw[key] for key in ("timeouts", "next_observations") if key in raw}
+    return from_arrays(
+        raw["observations"],
+        raw["actions"],
+        raw["rewards"],
+        raw["terminals"],
+        **optional,
+        conventions=Conventions(**conventions),
+    )
+
+
+def test_terminal_and_timeout_stay_apart() -> None:
+    dataset = build(logged([2, 3, 2], ["terminal", "timeout", "cut"]))
+    assert dataset.episode_offsets.tolist() == [0, 2, 5, 7]
+    assert np.flatnonzero(dataset.terminals).tolist() == [1]
+    assert np.flatnonzero(dataset.timeouts).tolist() == [4]
+    assert dataset.cut.tolist() == [False, False, True]
+    assert any("rows 5 to 6" in note and "unfinished" in note for note in dataset.notes)
+
+
+def test_stored_successors_are_kept_at_every_end() -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    dataset = build(raw)
+    assert dataset.successor_known.all()
+    np.testing.assert_array_equal(dataset.next_observations, raw["next_observations"])
+
+
+def test_without_stored_successors_the_ends_are_unknown() -> None:
+    raw = logged([2, 3, 2], ["terminal", "timeout", "cut"])
+    del raw["next_observations"]
+    dataset = build(raw)
+    assert np.flatnonzero(~dataset.successor_known).tolist() == [1, 4, 6]
+    assert np.isnan(dataset.next_observations[[1, 4, 6]]).all()
+    np.testing.assert_array_equal(dataset.next_observations[0], raw["observations"][1])
+
+
+def test_a_collector_that_does_not_reset_shows_the_successor_of_terminals() -> None:
+    raw = logged([2, 3, 2], ["terminal", "timeout", "terminal"])
+    del raw["next_observations"]
+    dataset = build(raw, resets_after_terminal=False)
+    assert np.flatnonzero(~dataset.successor_known).tolist() == [4, 6]
+    np.testing.assert_array_equal(dataset.next_observations[1], raw["observations"][2])
+
+
+def test_reset_states_passed_off_as_successors_are_found_out() -> None:
+    raw = logged([2, 3, 2], ["terminal", "terminal", "terminal"])
+    raw["next_observations"][:-1] = raw["observations"][1:]
+    dataset = build(raw)
+    assert np.flatnonzero(~dataset.successor_known).tolist() == [1, 4]
+    assert any("reset states" in note for note in dataset.notes)
+
+
+def test_a_jump_inside_an_episode_is_a_cut_not_a_timeout() -> None:
+    raw = logged([2, 3], ["timeout", "terminal"])
+    raw["timeouts"][:] = False
+    dataset = build(raw)
+    assert dataset.episode_offsets.tolist() == [0, 2, 5]
+    assert not dataset.timeouts.any() and dataset.cut.tolist() == [True, False]
+    assert any("1 unmarked episode break" in note and "row 1" in note for note in dataset.notes)
+
+
+def test_rounding_of_successors_is_no_break() -> None:
+    raw = logged([4], ["terminal"])
+    raw["next_observations"][1] *= np.float32(1 + 1e-6)
+    dataset = build(raw)
+    assert dataset.episodes == 1
+    np.testing.assert_array_equal(dataset.next_observations[1], raw["observations"][2])
+
+
+def test_missing_timeouts_are_counted_out_from_the_step_limit() -> None:
+    raw = logged([7, 2], ["terminal", "cut"])
+    del raw["timeouts"], raw["next_observations"]
+    dataset = build(raw, max_episode_steps=3)
+    assert np.flatnonzero(dataset.timeouts).tolist() == [2, 5]
+    assert any("inferred from the limit of 3 steps" in note for note in dataset.notes)
+
+
+def test_missing_timeouts_without_a_limit_are_not_invented() -> None:
+    raw = logged([7], ["terminal"])
+    del raw["timeouts"]
+    dataset = build(raw)
+    assert not dataset.timeouts.any()
+    assert any("no step limit is known" in note for note in dataset.notes)
+
+
+def test_returns_and_lengths() -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    raw["rewards"] = np.array([1, 2, 10, 20, 30], dtype=np.float32)
+    dataset = build(raw)
+    assert dataset.returns.tolist() == [3.0, 60.0] and dataset.lengths.tolist() == [2, 3]
+    assert dataset.rewards[dataset.episode(1)].tolist() == [10.0, 20.0, 30.0]
+
+
+def test_arrays_are_read_only_and_the_callers_stay_writable() -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    dataset = build(raw)
+    with pytest.raises(ValueError, match="read-only"):
+        dataset.observations[0] = 0
+    raw["rewards"][0] = 5
+
+
+def test_stored_arrays_of_the_caller_are_not_mended() -> None:
+    raw = logged([4], ["terminal"])
+    raw["next_observations"][1] *= np.float32(1 + 1e-6)
+    before = raw["next_observations"].copy()
+    build(raw)
+    np.testing.assert_array_equal(raw["next_observations"], before)
+
+
+def test_fingerprint_follows_the_data() -> None:
+    first, same = (build(logged([2, 3], ["terminal", "timeout"])) for _ in range(2))
+    assert first.fingerprint == same.fingerprint
+    changed = logged([2, 3], ["terminal", "timeout"])
+    changed["rewards"][0] += 1
+    assert build(changed).fingerprint != first.fingerprint
+
+
+def test_integers_keep_every_digit() -> None:
+    raw = logged([3], ["terminal"])
+    raw["rewards"] = np.array([16_777_217, 0, 1], dtype=np.int64)
+    assert build(raw).rewards.tolist() == [16_777_217.0, 0.0, 1.0]
+
+
+@given(recordings())
+def test_every_valid_recording_keeps_the_promises(raw: dict[str, Any]) -> None:
+    dataset = build(raw)
+    inside = np.ones(len(dataset), dtype=bool)
+    inside[dataset.last_rows] = False
+    rows = np.flatnonzero(inside)
+    assert dataset.successor_known[rows].all()
+    np.testing.assert_array_equal(dataset.next_observations[rows], dataset.observations[rows + 1])
+    assert (np.isnan(dataset.next_observations).any(axis=1) == ~dataset.successor_known).all()
+    flagged = dataset.terminals | dataset.timeouts
+    assert set(np.flatnonzero(flagged)) <= set(dataset.last_rows)
+    assert dataset.lengths.sum() == len(dataset) == len(raw["rewards"])
+    np.testing.assert_array_equal(dataset.terminals, raw["terminals"])
+    np.testing.assert_array_equal(dataset.timeouts, raw["timeouts"])
+
+
+BROKEN = {
+    "rank": (lambda raw: raw.update(rewards=raw["rewards"][:, None]), ["'rewards'", "rank 2", "rank 1"]),
+    "image": (lambda raw: raw.update(observations=raw["observations"][:, None]), ["'observations'", "rank 3"]),
+    "lengths": (lambda raw: raw.update(actions=raw["actions"][:-1]), ["'actions' has 4 rows", "5", "partner: 4"]),
+    "nan": (lambda raw: raw["observations"].__setitem__((3, 1), np.nan), ["'observations'", "nan", "row 3, column 1"]),
+    "inf": (lambda raw: raw["rewards"].__setitem__(2, np.inf), ["'rewards'", "inf", "row 2"]),
+    "nan in successor": (
+        lambda raw: raw["next_observations"].__setitem__((4, 0), np.nan),
+        ["'next_observations'", "nan", "row 4, column 0"],
+    ),
+    "bounds": (lambda raw: raw["actions"].__setitem__((1, 1), 1.5), ["'actions'", "1.5", "row 1, column 1", "-1 to 1"]),
+    "flags": (
+        lambda raw: raw.update(terminals=np.array([0, 0, 2, 0, 1])),
+        ["'terminals'", "holds 2 at row 2", "0 or 1"],
+    ),
+    "text": (lambda raw: raw.update(rewards=np.array(["a"] * 5)), ["'rewards'", "type <U1"]),
+    "complex": (lambda raw: raw.update(rewards=np.zeros(5, dtype=complex)), ["'rewards'", "complex"]),
+    "one row": (lambda raw: raw.update({key: value[:1] for key, value in raw.items()}), ["1 transition", "2 rows"]),
+    "no rows": (lambda raw: raw.update({key: value[:0] for key, value in raw.items()}), ["0 transitions"]),
+    "no columns": (lambda raw: raw.update(actions=raw["actions"][:, :0]), ["'actions'", "no dimensions"]),
+    "successor shape": (
+        lambda raw: raw.update(next_observations=raw["next_observations"][:, :2]),
+        ["'next_observations'", "(5, 2)", "(5, 3)"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_broken_arrays_are_refused_with_place_and_remedy(case: str) -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    breaking, words = BROKEN[case]
+    breaking(raw)  # type: ignore[no-untyped-call]
+    with pytest.raises(InputError) as caught:
+        build(raw)
+    text = str(caught.value)
+    assert all(word in text for word in words), text
+    assert "expected:" in text and "what to do:" in text
+
+
+def test_bounds_need_not_be_one() -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    raw["actions"] = raw["actions"] * 2
+    dataset = build(raw, action_low=(-2.0, -2.0), action_high=2.0)
+    assert dataset.action_low.tolist() == [-2.0, -2.0] and dataset.action_high.tolist() == [2.0, 2.0]
+
+
+def test_bounds_differ_between_dimensions() -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    raw["actions"][:, 1] *= 3
+    assert len(build(raw, action_low=(-1.0, -3.0), action_high=(1.0, 3.0))) == 5
+    with pytest.raises(InputError, match="column 1"):
+        build(raw, action_low=(-1.0, -0.1), action_high=(1.0, 0.1))
+
+
+@pytest.mark.parametrize("low", [(-1.0, -1.0, -1.0), float("-inf"), float("nan"), 1.0])
+def test_senseless_bounds_are_refused(low: float | tuple[float, ...]) -> None:
+    with pytest.raises(InputError, match=r"bounds|action_low"):
+        build(logged([2, 3], ["terminal", "timeout"]), action_low=low)
+
+
+def test_infinite_sums_of_finite_numbers_are_no_error() -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    raw["rewards"] = np.full(5, 3e38, dtype=np.float32)
+    assert len(build(raw)) == 5

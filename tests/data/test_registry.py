@@ -1,0 +1,146 @@
+"""Names, references and what a load by name asserts."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from arrays import logged
+from stacq import InputError, from_arrays, load
+from stacq.data.hdf5 import write_hdf5
+from stacq.data.load import cached_file
+from stacq.data.registry import DATASETS, TASKS, find, normalised_score, recipe, task_of
+
+PAPER = [f"{body}-{kind}-v2" for body in ("hopper", "walker2d", "halfcheetah")
+         for kind in ("random", "medium-replay", "medium", "medium-expert")] + [
+    f"antmaze-{kind}-v2" for kind in
+    ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_every_dataset_of_the_paper_is_known(name: str) -> None:
+    info = find(name)
+    assert info.remote and info.remote.endswith(".hdf5")
+    assert (info.env_id is None) == name.startswith("antmaze")
+    assert info.resets_after_terminal == (not name.startswith("antmaze"))
+
+
+def test_remote_files() -> None:
+    assert find("hopper-medium-v2").remote == "gym_mujoco_v2/hopper_medium-v2.hdf5"
+    assert find("walker2d-medium-replay-v0").remote == "gym_mujoco/walker_mixed.hdf5"
+    assert find("halfcheetah-medium-expert-v1").remote == "gym_mujoco_v1/halfcheetah_medium_expert-v1.hdf5"
+    assert find("antmaze-large-play-v2").remote == (
+        "ant_maze_v2/Ant_maze_hardest-maze_noisy_multistart_True_multigoal_False_sparse_fixed.hdf5"
+    )
+
+
+def test_minari_counterparts_are_names_too() -> None:
+    assert find("hopper-medium-v2").minari == "mujoco/hopper/medium-v0"
+    assert find("D4RL/antmaze/umaze-diverse-v1").family == "minari"
+
+
+def test_normalised_scores() -> None:
+    assert normalised_score(TASKS["hopper"], -20.272305) == 0.0
+    assert normalised_score(TASKS["hopper"], 3234.3) == pytest.approx(100.0)
+    assert normalised_score(TASKS["halfcheetah"], 4770.0) == pytest.approx(40.677456, abs=1e-6)
+    assert normalised_score(TASKS["antmaze-umaze"], 1.0) == 100.0
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("Hopper-v4", "hopper"),
+        ("HalfCheetah-v5", "halfcheetah"),
+        ("walker2d-medium-v2", "walker2d"),
+        ("stacq/hopper-medium-v0@2000+seed3", "hopper"),
+        ("maze2d-umaze-dense-v1", "maze2d-umaze-dense"),
+        ("antmaze-large-play-v0", "antmaze-large"),
+    ],
+)
+def test_tasks_by_any_name(name: str, key: str) -> None:
+    task = task_of(name)
+    assert task is not None and task.key == key
+
+
+def test_unknown_names_have_no_task() -> None:
+    assert task_of("CartPole-v1") is None and task_of("") is None
+
+
+def test_a_wrong_name_gets_the_nearest_ones() -> None:
+    with pytest.raises(InputError, match="did you mean hopper-medium-v2"):
+        load("hoper-medium-v2")
+    with pytest.raises(InputError, match="stacq data list"):
+        load("qqqqqqqqqqqq")
+
+
+def test_a_name_without_a_file_gets_the_command() -> None:
+    with pytest.raises(InputError, match="stacq data download hopper-medium-v2"):
+        load("hopper-medium-v2")
+    with pytest.raises(InputError, match="stacq data generate stacq/hopper-medium-v0"):
+        load("stacq/hopper-medium-v0")
+
+
+def put(name: str, rows: int, sizes: tuple[int, int]) -> Path:
+    path = cached_file(find(name))
+    write_hdf5(from_arrays(**logged([rows], ["timeout"], sizes=sizes)), path)
+    return path
+
+
+def test_another_tasks_file_under_the_name_is_refused() -> None:
+    put("hopper-medium-v2", 10, (17, 6))
+    with pytest.raises(InputError, match="observations of 17 and actions of 6"):
+        load("hopper-medium-v2")
+
+
+def test_a_certain_row_count_is_asserted() -> None:
+    put("halfcheetah-medium-v2", 10, (17, 6))
+    with pytest.raises(InputError, match="1,000,000 rows"):
+        load("halfcheetah-medium-v2")
+
+
+def test_an_uncertain_row_count_is_reported() -> None:
+    put("hopper-medium-v2", 10, (11, 3))
+    dataset = load("hopper-medium-v2")
+    assert dataset.env_id == "Hopper-v4" and dataset.name == "hopper-medium-v2"
+    assert any("not certain" in note and "1,000,000" in note for note in dataset.notes)
+
+
+def test_antmaze_terminals_are_followed_by_their_successors(tmp_path: Path) -> None:
+    import h5py
+
+    raw = logged([3, 1, 1], ["terminal", "terminal", "timeout"], sizes=(29, 8))
+    del raw["next_observations"]
+    path = cached_file(find("antmaze-umaze-v2"))
+    path.parent.mkdir(parents=True)
+    with h5py.File(path, "w") as file:
+        for key, value in raw.items():
+            file[key] = value
+    dataset = load("antmaze-umaze-v2")
+    assert np.flatnonzero(~dataset.successor_known).tolist() == [4]
+
+
+def test_recipes_carry_size_and_seed_in_the_name() -> None:
+    assert recipe("hopper-medium").info.name == "stacq/hopper-medium-v0"
+    small = recipe("stacq/hopper-medium-v0", size=500, seed=7)
+    assert small.info.name == "stacq/hopper-medium-v0@500+seed7"
+    assert find(small.info.name).rows == 500
+    assert recipe(small.info.name, seed=7).info.name == small.info.name
+    assert recipe("stacq/walker2d-medium-replay-v0").rows == 260_000
+
+
+@pytest.mark.parametrize("size", [0, -5, 99])
+def test_senseless_sizes(size: int) -> None:
+    with pytest.raises(InputError, match="at least 100 rows"):
+        recipe("hopper-medium", size=size)
+
+
+def test_d4rl_cannot_be_regenerated_but_its_twin_is_named() -> None:
+    with pytest.raises(InputError, match="stacq data generate stacq/hopper-medium-v0"):
+        recipe("hopper-medium-v2")
+
+
+def test_names_are_unique_and_directories_are_no_datasets(tmp_path: Path) -> None:
+    assert all(name == info.name for name, info in DATASETS.items())
+    with pytest.raises(InputError, match="directory"):
+        load(tmp_path)

@@ -1,0 +1,154 @@
+"""The command line as a person meets it: exit codes, messages, files, interruptions."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from arrays import logged
+from stacq import Policy
+from stacq.cli import main
+from stacq.runs import read_records
+
+
+def stacq(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "stacq", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    with pytest.raises(SystemExit) as caught:
+        main([str(each) for each in arguments])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ") and "Traceback" not in error
+    return error
+
+
+def save(path: Path, **changes: np.ndarray) -> Path:
+    arrays: dict[str, Any] = {**logged([20, 30], ["terminal", "timeout"], sizes=(11, 3)), **changes}
+    np.savez(path, **arrays)
+    return path
+
+
+def test_inspect_prints_and_draws(tmp_path: Path) -> None:
+    answer = stacq("data", "inspect", save(tmp_path / "logs.npz"), "--out", tmp_path / "logs.png", "--env", "Hopper-v4")
+    assert answer.returncode == 0, answer.stderr
+    assert "50 rows" in answer.stdout and "logs.png" in answer.stdout
+    assert (tmp_path / "logs.png").stat().st_size > 20_000
+
+
+def test_bad_inputs_end_with_code_2_and_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = np.full((50, 11), np.nan, dtype=np.float32)
+    assert "row 0, column 0" in refused(capsys, "data", "inspect", save(tmp_path / "nan.npz", observations=bad))
+    assert "no such file" in refused(capsys, "data", "inspect", tmp_path / "none.hdf5")
+    assert "directory" in refused(capsys, "data", "inspect", tmp_path)
+    assert "did you mean" in refused(capsys, "data", "inspect", "hoper-medium-v2")
+    assert "did you mean" in refused(capsys, "data", "generate", "stacq/hoper-medium-v0")
+    assert "stacq data generate" in refused(capsys, "data", "download", "stacq/hopper-medium-v0")
+    assert "Walker2d-v4" in refused(
+        capsys, "data", "inspect", save(tmp_path / "fine.npz"), "--env", "Walker2d-v4", "--out", tmp_path / "x.png"
+    )
+    assert "cannot tell the format" in refused(capsys, "data", "convert", tmp_path / "fine.npz", "out.parquet")
+    assert "--env" in refused(capsys, "evaluate", tmp_path / "policy.safetensors")
+    assert "no behaviour policy" in refused(capsys, "evaluate", "behaviour/hopper-superb")
+
+
+def test_action_bounds_can_be_declared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = save(tmp_path / "wide.npz", actions=np.full((50, 3), 1.5, dtype=np.float32))
+    assert "--action-high" in refused(capsys, "data", "inspect", path)
+    main(["data", "convert", str(path), str(tmp_path / "wide.hdf5"), "--action-low", "-2", "--action-high", "2"])
+    main(["data", "inspect", str(tmp_path / "wide.hdf5")])  # declared in the file from now on
+    assert "[-2, 2]" in capsys.readouterr().out
+
+
+def test_usage_errors_are_code_2() -> None:
+    answer = stacq("data", "inspekt")
+    assert answer.returncode == 2 and "Traceback" not in answer.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["data", "--help"], ["data", "generate", "--help"]])
+def test_help(arguments: list[str]) -> None:
+    answer = stacq(*arguments)
+    assert answer.returncode == 0 and "usage: stacq" in answer.stdout
+
+
+def test_list_shows_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["data", "generate", "hopper-random", "--size", "200", "--workers", "1"])
+    main(["data", "list"])
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("stacq/hopper-random-v0@200") and line.rstrip().endswith("kB") for line in lines)
+    assert any(line.startswith("antmaze-large-diverse-v2") and "none in Gymnasium" in line for line in lines)
+
+
+def test_convert_to_minari_and_back(tmp_path: Path) -> None:
+    main(["data", "convert", str(save(tmp_path / "logs.npz")), "minari:test/logs-v0"])
+    main(["data", "convert", "minari:test/logs-v0", str(tmp_path / "back.hdf5")])
+    assert (tmp_path / "back.hdf5").exists()
+
+
+def test_evaluate_leaves_a_run(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    policy = Policy.from_mlp([rng.standard_normal((11, 8)), rng.standard_normal((8, 3))], [np.zeros(8), np.zeros(3)])
+    policy.save(tmp_path / "policy.safetensors")
+    out = tmp_path / "run"
+    answer = stacq(
+        "evaluate",
+        tmp_path / "policy.safetensors",
+        "--env",
+        "Hopper-v4",
+        "--episodes",
+        3,
+        "--out",
+        out,
+        "--tensorboard",
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert "normalised score" in answer.stdout
+    assert [record.episode for record in read_records(out)] == [0, 1, 2]
+    assert (out / "tensorboard").is_dir()
+
+
+def test_the_default_job(tmp_path: Path) -> None:
+    answer = stacq("run", "--size", 1000, "--episodes", 2, "--out", tmp_path / "run")
+    assert answer.returncode == 0, answer.stderr
+    assert {"inspect.png", "records.csv", "metrics.jsonl", "config.json", "environment.json", "log.txt"} <= set(
+        os.listdir(tmp_path / "run")
+    )
+    assert {record.algorithm for record in read_records(tmp_path / "run")} == {
+        "behaviour/hopper-medium",
+        "behaviour/hopper-expert",
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("blow", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+def test_interrupted_evaluations_keep_what_was_done(tmp_path: Path, blow: signal.Signals, code: int) -> None:
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "stacq", "evaluate", "behaviour/hopper-expert", "--episodes", "500"]
+    with subprocess.Popen([*command, "--out", str(out)], stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and (not (out / "records.csv").exists() or len(read_records(out)) < 3):
+            time.sleep(0.1)
+        process.send_signal(blow)
+        assert process.stderr is not None
+        error = process.stderr.read()
+        assert process.wait(timeout=20) == code
+    assert 3 <= len(read_records(out)) < 500
+    assert "Traceback" not in error and (code == -9 or "kept" in error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [0.5, 1.5, 3.0])
+def test_killed_generation_leaves_no_half_file(tmp_path: Path, seconds: float) -> None:
+    command = [sys.executable, "-m", "stacq", "data", "generate", "hopper-medium", "--size", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        time.sleep(seconds)
+        process.kill()
+    assert list((tmp_path / "home").rglob("*.hdf5")) == []

@@ -1,0 +1,98 @@
+"""Policies from plain arrays."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from stacq import InputError, Normaliser, Policy
+
+
+def small(**options: object) -> Policy:
+    weights = [np.array([[1.0, -1.0], [0.0, 2.0]]), np.array([[0.5], [1.0]])]
+    return Policy.from_mlp(weights, [np.array([0.0, 0.5]), np.array([-1.0])], **options)  # type: ignore[arg-type]
+
+
+def test_by_hand() -> None:
+    """s = (1, 2): hidden relu(1, -1 + 4 + 0.5) = (1, 3.5); output 0.5 + 3.5 - 1 = 3; tanh 3."""
+    assert small()(np.array([1.0, 2.0])) == pytest.approx([np.tanh(3.0)], abs=1e-6)
+
+
+def test_bounds_and_normaliser_by_hand() -> None:
+    """(3 - 1) / 2 = 1 and (4 - 0) / 2 = 2, so the same output; tanh 3 from [0, 10] is 5 + 5 tanh 3."""
+    scaled = small(
+        normaliser=Normaliser(np.array([1, 0], dtype=np.float32), np.array([2, 2], dtype=np.float32)), bounds=(0, 10)
+    )
+    assert scaled(np.array([3.0, 4.0])) == pytest.approx([5 + 5 * np.tanh(3.0)], abs=1e-5)
+
+
+def test_clipped_output_and_tanh_layers_by_hand() -> None:
+    assert small(output="clip", bounds=(-2, 2))(np.array([1.0, 2.0])) == pytest.approx([2.0])
+    hidden = np.tanh([1.0, 3.5])
+    assert small(output="clip", activation="tanh")(np.array([1.0, 2.0])) == pytest.approx(
+        [0.5 * hidden[0] + hidden[1] - 1], abs=1e-6
+    )
+
+
+def test_one_row_equals_its_row_of_a_batch() -> None:
+    rng = np.random.default_rng(0)
+    weights = [rng.standard_normal(shape) for shape in ((3, 32), (32, 32), (32, 2))]
+    policy = Policy.from_mlp(weights, [np.zeros(32), np.zeros(32), np.zeros(2)])
+    batch = rng.standard_normal((7, 3))
+    np.testing.assert_allclose(policy(batch), np.stack([policy(row) for row in batch]), atol=1e-6)
+    assert policy(batch).dtype == np.float32
+
+
+def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
+    policy = small(output="clip", activation="tanh", bounds=(-3, 2))
+    policy.save(tmp_path / "policy.safetensors")
+    again = Policy.load(tmp_path / "policy.safetensors")
+    row = np.array([0.3, -0.2])
+    assert again(row).tolist() == policy(row).tolist()
+    assert (again.activation, again.output) == ("tanh", "clip")
+
+
+@pytest.mark.parametrize(
+    ("weights", "biases", "words"),
+    [
+        ([np.zeros((4, 2))], [np.zeros(4)], "transpose"),
+        ([np.zeros((2, 4)), np.zeros((3, 1))], [np.zeros(4), np.zeros(1)], "layer 1 takes 3"),
+        ([np.zeros((2, 4))], [], "one bias for each"),
+        ([], [], "at least one"),
+        ([np.full((2, 1), np.nan)], [np.zeros(1)], "NaN"),
+    ],
+)
+def test_ill_fitting_arrays(weights: list[np.ndarray], biases: list[np.ndarray], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Policy.from_mlp(weights, biases)
+
+
+def test_an_ill_fitting_normaliser() -> None:
+    with pytest.raises(InputError, match="normaliser is for observations of 3"):
+        small(normaliser=Normaliser.identity(3))
+
+
+def test_files_that_are_no_policy(tmp_path: Path) -> None:
+    (tmp_path / "junk").write_bytes(b"junk")
+    with pytest.raises(InputError, match="not a readable policy"):
+        Policy.load(tmp_path / "junk")
+    with pytest.raises(InputError, match="no such file"):
+        Policy.load(tmp_path / "none")
+    from safetensors.numpy import save_file
+
+    save_file({"x": np.zeros(2)}, tmp_path / "other")
+    with pytest.raises(InputError, match="not a stacq policy"):
+        Policy.load(tmp_path / "other")
+
+
+def test_normaliser_round_trip() -> None:
+    data = np.random.default_rng(0).normal(3, 5, (1000, 2)).astype(np.float32)
+    normaliser = Normaliser.fit(data)
+    scaled = normaliser.apply(data)
+    assert np.abs(scaled.mean(axis=0)).max() < 1e-5 and np.abs(scaled.std(axis=0) - 1).max() < 1e-3
+    np.testing.assert_allclose(normaliser.invert(scaled), data, rtol=1e-5, atol=1e-5)
+
+
+def test_normaliser_of_a_constant_column_is_finite() -> None:
+    normaliser = Normaliser.fit(np.full((10, 1), 7.0, dtype=np.float32))
+    assert normaliser.apply(np.array([[7.0]])).tolist() == [[0.0]]

@@ -1,0 +1,82 @@
+"""Run directories: complete, readable after any end, and no service needed."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from stacq import EpisodeRecord, InputError
+from stacq.runs import Run, environment_facts, new_directory, read_metrics, read_records
+
+RECORD = EpisodeRecord("bc", "d", 0, 10, 0, 1.5, 7, None, None)
+
+
+def test_what_a_run_leaves(tmp_path: Path) -> None:
+    with Run(tmp_path / "run", {"size": 5}) as run:
+        run.log("hello")
+        run.metrics(10, {"loss": 0.5})
+        run.record(RECORD)
+    assert json.loads((tmp_path / "run" / "config.json").read_text()) == {"size": 5}
+    facts = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert {"python", "versions", "git_revision", "device", "command", "cores"} <= set(facts)
+    assert facts["versions"]["numpy"]
+    assert read_metrics(tmp_path / "run")[0]["loss"] == 0.5
+    assert read_records(tmp_path / "run") == [RECORD]
+    assert "hello" in (tmp_path / "run" / "log.txt").read_text()
+
+
+def test_torn_last_lines_are_left_out(tmp_path: Path) -> None:
+    with Run(tmp_path / "run", {}) as run:
+        run.metrics(1, {"loss": 1.0})
+        run.record(RECORD)
+    for name, torn in (("metrics.jsonl", '{"step": 2, "lo'), ("records.csv", "bc,d,0,10,1,2")):
+        with open(tmp_path / "run" / name, "a") as handle:
+            handle.write(torn)
+    assert [line["step"] for line in read_metrics(tmp_path / "run")] == [1]
+    assert read_records(tmp_path / "run") == [RECORD]
+
+
+def test_an_existing_directory_is_not_overwritten(tmp_path: Path) -> None:
+    Run(tmp_path / "run", {})
+    with pytest.raises(InputError, match="exists already"):
+        Run(tmp_path / "run", {})
+
+
+def test_an_unwritable_place(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="cannot write"):
+        Run(tmp_path / "file" / "run", {})
+
+
+def test_new_directories_never_collide(tmp_path: Path) -> None:
+    first = new_directory(tmp_path, "demo")
+    first.mkdir()
+    assert new_directory(tmp_path, "demo") != first
+
+
+def test_tensorboard_on_request(tmp_path: Path) -> None:
+    from tensorboardX.proto.event_pb2 import Event
+
+    with Run(tmp_path / "run", {}, tensorboard=True) as run:
+        run.metrics(3, {"loss": 0.25})
+    (file,) = (tmp_path / "run" / "tensorboard").iterdir()
+    data, values = file.read_bytes(), []
+    while data:  # length, its checksum, the event, its checksum
+        size = int.from_bytes(data[:8], "little")
+        values += [(event.step, each.tag, each.simple_value) for event in [Event.FromString(data[12 : 12 + size])]
+                   for each in event.summary.value]  # fmt: skip
+        data = data[16 + size :]
+    assert values == [(3, "loss", 0.25)]
+
+
+def test_missing_runs_are_input_errors(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="run directory"):
+        read_records(tmp_path)
+
+
+def test_facts_name_no_person_and_no_host() -> None:
+    import platform
+
+    facts = environment_facts()
+    del facts["command"]
+    assert platform.node() not in json.dumps(facts)
