@@ -27,9 +27,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stacq.data import download as module
-from stacq.data.download import CHUNK, DEFAULT_MIRRORS, download
+from stacq.data.download import download
 from stacq.data.load import cached_file
+from stacq.data.mirrors import DEFAULT_MIRRORS, mirror_urls
 from stacq.data.registry import DATASETS, find
+from stacq.data.transfer import CHUNK, LONGEST_WAIT
 from stacq.errors import InputError
 
 INFO = find("hopper-medium-v2")
@@ -304,7 +306,7 @@ def test_waits_double_and_obey_the_server_within_reason(server: Server, monkeypa
     monkeypatch.setattr(time, "sleep", waits.append)
     script = [status(500), status(500), status(429, Retry_After="7"), status(503, Retry_After="9999"), give()]
     download(INFO, mirrors=[server.mirror("a", *script)], attempts=5, delay=0.5)
-    assert waits == [0.5, 1.0, 7.0, module.LONGEST_WAIT]
+    assert waits == [0.5, 1.0, 7.0, LONGEST_WAIT]
 
 
 @settings(max_examples=15, deadline=None)
@@ -724,7 +726,7 @@ def test_argument_then_environment_then_config(server: Server, cache: Path, monk
 def test_defaults_stand_where_nothing_is_said(cache: Path, config: str | None) -> None:
     if config is not None:
         (cache / "config.toml").write_text(config)
-    assert module._urls(INFO, None) == [
+    assert mirror_urls(INFO, None) == [
         f"http://rail.eecs.berkeley.edu/datasets/offline_rl/{REMOTE}",
         "https://huggingface.co/datasets/imone/D4RL/resolve/main/hopper_medium-v2.hdf5",
     ]
