@@ -182,7 +182,7 @@ class Maze:
     """Tabular state-constrained Q-learning on a small maze, with its pictures."""
 
     file: Positional[Path | None] = None
-    """A maze file; by default the shipped 10 by 10 maze."""
+    """A maze file, or a shipped one: `stitching` (the default) or `sparse`."""
     steps_reach: int = 1
     """States reachable within this many steps."""
     out: Path = Path("maze")

@@ -1,0 +1,62 @@
+"""Evaluation and regeneration on all cores, beside one process doing the same.
+
+    python benchmarks/rollouts.py
+
+Each figure is a ratio of rates measured in turn, worker start-up included unless said otherwise.
+"""
+
+import statistics
+import time
+
+from stacq.data.behaviour import load_behaviour
+from stacq.data.generate import roll_out
+from stacq.data.registry import recipe
+from stacq.evaluation import evaluate, run_episode
+from stacq.workers import WorkerPool, available_cores
+
+EPISODES, ROWS, ROUNDS = 40, 40_000, 3
+
+
+def in_this_process() -> float:
+    """Steps per second of the same episodes, one after the other, no worker at all."""
+    policy = load_behaviour("hopper", "medium")
+    started = time.perf_counter()
+    lengths = [run_episode(policy, "Hopper-v4", "Hopper-v4", 0, index).length for index in range(EPISODES)]
+    return sum(lengths) / (time.perf_counter() - started)
+
+
+def with_workers(workers: int) -> float:
+    policy = load_behaviour("hopper", "medium")
+    with WorkerPool(workers) as pool:
+        evaluate(policy, "Hopper-v4", workers, 1, pool=pool)  # imports and models are loaded once per run
+        started = time.perf_counter()
+        records = evaluate(policy, "Hopper-v4", EPISODES, 0, pool=pool)
+        return sum(record.length for record in records) / (time.perf_counter() - started)
+
+
+def generating(body: str, workers: int) -> float:
+    """Rows per second, worker start-up included."""
+    started = time.perf_counter()
+    roll_out(recipe(f"{body}-medium", size=ROWS), workers=workers)
+    return ROWS / (time.perf_counter() - started)
+
+
+def main() -> None:
+    cores = available_cores()
+    in_this_process()
+    rounds = [(in_this_process(), with_workers(1), with_workers(cores)) for _ in range(ROUNDS)]
+    alone, one, many = (statistics.median(column) for column in zip(*rounds, strict=True))
+    print(f"evaluate, Hopper-v4, {EPISODES} episodes: steps per second")
+    print(f"  this process {alone:8,.0f}   1 worker {one:8,.0f}   {cores} workers {many:8,.0f}")
+    print(f"  {cores} workers / this process: {many / alone:.2f}")
+    for body in ("hopper", "walker2d", "halfcheetah"):
+        pairs = [(generating(body, 1), generating(body, cores)) for _ in range(ROUNDS)]
+        one, many = (statistics.median(column) for column in zip(*pairs, strict=True))
+        print(f"generate {body}-medium, {ROWS:,} rows: rows per second")
+        print(
+            f"  1 worker {one:8,.0f}   {cores} workers {many:8,.0f}   per core {many / cores / one:.0%} of one worker"
+        )
+
+
+if __name__ == "__main__":
+    main()

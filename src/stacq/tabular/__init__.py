@@ -1,0 +1,70 @@
+"""Tabular state-constrained Q-learning: the theory of section 3 and appendices A and H, executable."""
+
+from stacq.tabular.maze import Maze
+from stacq.tabular.mdp import (
+    MDP,
+    NOWHERE,
+    Dataset,
+    Pairs,
+    Reachability,
+    logged,
+    lowest_return,
+    reachable,
+    reachable_by_matrix,
+    reachable_by_rule,
+)
+from stacq.tabular.policy import actions, arrives, clone, exact_inverse, greedy, next_states, returns
+from stacq.tabular.reach import Paths, best_paths, follow, k_step, path_values, scql_k
+from stacq.tabular.solve import (
+    Solution,
+    Table,
+    bcql,
+    qsa,
+    qss,
+    sampled,
+    scql,
+    state_constrained,
+    sweep,
+    synchronous,
+)
+from stacq.tabular.stochastic import Plan, StochasticMDP, plan
+
+__all__ = [
+    "MDP",
+    "NOWHERE",
+    "Dataset",
+    "Maze",
+    "Pairs",
+    "Paths",
+    "Plan",
+    "Reachability",
+    "Solution",
+    "StochasticMDP",
+    "Table",
+    "actions",
+    "arrives",
+    "bcql",
+    "best_paths",
+    "clone",
+    "exact_inverse",
+    "follow",
+    "greedy",
+    "k_step",
+    "logged",
+    "lowest_return",
+    "next_states",
+    "path_values",
+    "plan",
+    "qsa",
+    "qss",
+    "reachable",
+    "reachable_by_matrix",
+    "reachable_by_rule",
+    "returns",
+    "sampled",
+    "scql",
+    "scql_k",
+    "state_constrained",
+    "sweep",
+    "synchronous",
+]
