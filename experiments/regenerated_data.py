@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from stacq import Dataset, load
-from stacq.data.registry import BODIES, QUALITIES, TASKS, normalised_score
+from stacq.data.generate import streams
+from stacq.data.registry import BODIES, QUALITIES, TASKS, normalised_score, recipe
+from stacq.types import Bools
 
 STATISTICS = json.loads(Path(__file__).with_name("d4rl_v2_observation_statistics.json").read_text())
 
@@ -28,9 +30,16 @@ def distance(dataset: Dataset, name: str) -> tuple[str, str]:
     return f"{shift.mean():.2f} (max {shift.max():.2f})", f"{ratio.min():.2f} to {ratio.max():.2f}"
 
 
+def whole_episodes(dataset: Dataset, body: str, quality: str) -> Bools:
+    """Episodes that ended by themselves or at the step limit; a policy's last one stops where its rows are full."""
+    ends_of_streams = np.cumsum([stream.rows for stream in streams(recipe(f"{body}-{quality}"))]) - 1
+    stopped = np.isin(dataset.last_rows, ends_of_streams) & (dataset.lengths < TASKS[body].max_episode_steps)
+    return ~(stopped & ~dataset.terminals[dataset.last_rows])
+
+
 def row(body: str, quality: str) -> str:
     dataset = load(f"stacq/{body}-{quality}-v0")
-    finished = ~dataset.cut
+    finished = whole_episodes(dataset, body, quality)
     returns, lengths = dataset.returns[finished], dataset.lengths[finished]
     score = normalised_score(TASKS[body], float(returns.mean()))
     shift, ratio = distance(dataset, f"{body}-{quality}-v2")

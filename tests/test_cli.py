@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from arrays import logged
-from stacq import Policy
+from stacq import Policy, generate, load
 from stacq.cli import main
 from stacq.runs import read_records
 
@@ -88,9 +88,13 @@ def test_list_shows_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_convert_to_minari_and_back(tmp_path: Path) -> None:
-    main(["data", "convert", str(save(tmp_path / "logs.npz")), "minari:test/logs-v0"])
+    path = generate("hopper-medium", size=400, workers=1)
+    main(["data", "convert", str(path), "minari:test/logs-v0"])
     main(["data", "convert", "minari:test/logs-v0", str(tmp_path / "back.hdf5")])
-    assert (tmp_path / "back.hdf5").exists()
+    before, after = load(path, infos="all"), load(tmp_path / "back.hdf5", infos="all")
+    assert before.fingerprint == after.fingerprint and before.provenance == after.provenance
+    for key in ("qpos", "qvel"):
+        np.testing.assert_array_equal(before.infos[key], after.infos[key])
 
 
 def test_evaluate_leaves_a_run(tmp_path: Path) -> None:
@@ -145,10 +149,60 @@ def test_interrupted_evaluations_keep_what_was_done(tmp_path: Path, blow: signal
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seconds", [0.5, 1.5, 3.0])
-def test_killed_generation_leaves_no_half_file(tmp_path: Path, seconds: float) -> None:
+@pytest.mark.parametrize("seconds", [0.05, 0.2, 0.4, 1.0])
+def test_ctrl_c_at_any_moment_of_the_start(tmp_path: Path, seconds: float) -> None:
     command = [sys.executable, "-m", "stacq", "data", "generate", "hopper-medium", "--size", "100000"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         time.sleep(seconds)
-        process.kill()
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        error = process.stderr.read()
+        code = process.wait(timeout=20)
+    if code != -signal.SIGINT:  # before Python itself is up, the signal ends the process
+        assert code == 130 and "Traceback" not in error
     assert list((tmp_path / "home").rglob("*.hdf5")) == []
+
+
+def test_wrong_options_leave_nothing_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "run"
+    behaviour = ("evaluate", "behaviour/hopper-medium", "--out", out)
+    assert "Hopper-v4" in refused(capsys, *behaviour, "--env", "Hoper-v4")
+    assert "Hopper-v4" in refused(capsys, *behaviour, "--env", "Hopper-v2")
+    assert "at least one episode" in refused(capsys, *behaviour, "--episodes", 0)
+    assert "a seed of 0 or more" in refused(capsys, *behaviour, "--seed", -1)
+    assert "at least one worker" in refused(capsys, *behaviour, "--workers", 0)
+    assert "belongs to walker2d" in refused(capsys, *behaviour, "--dataset", "walker2d-medium-v2")
+    assert "observations of 11" in refused(capsys, *behaviour, "--env", "Walker2d-v4")
+    assert "at least one episode" in refused(capsys, "run", "--episodes", 0, "--out", out)
+    assert not out.exists()
+
+
+def test_outputs_are_checked_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "home").write_text("a file where the cache should be")
+    assert "cannot write" in refused(capsys, "data", "generate", "hopper-medium")  # a million rows would take minutes
+    path = save(tmp_path / "logs.npz")
+    assert ".png or .svg" in refused(capsys, "data", "inspect", path, "--out", tmp_path / "x.pdf")
+    assert "cannot write" in refused(capsys, "data", "inspect", path, "--out", tmp_path / "home" / "x.png")
+    assert capsys.readouterr().out == ""
+
+
+def test_stray_files_do_not_disturb_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "home" / "data" / "stacq"
+    folder.mkdir(parents=True)
+    for name in ("hopper-medium-v0@5", "hopper-medium-v0+seed3", "mine"):
+        (folder / f"{name}.hdf5").touch()
+    main(["data", "list"])
+    out = capsys.readouterr().out
+    assert "stacq/hopper-medium-v0+seed3" in out and "@5 " not in out and "mine" not in out
+
+
+def test_output_into_a_closed_pipe() -> None:
+    command = f"{sys.executable} -m stacq data list | head -1; exit ${{PIPESTATUS[0]}}"
+    answer = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert answer.stderr == "" and answer.stdout.startswith("name")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0 and capsys.readouterr().out.startswith("stacq ")

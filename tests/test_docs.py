@@ -30,6 +30,11 @@ def test_links_and_pictures_exist(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nothing_waits_to_be_filled_in(page: Path) -> None:
+    assert not re.findall(r"^[A-Z]{3,}$|TODO|TBD|FIXME", page.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_named_files_exist(page: Path) -> None:
     """Paths in backticks are files of the repository, or stand beside one named just before."""
     for name in re.findall(r"`((?:src|tests|benchmarks|experiments|docs)/[\w./-]+)`", page.read_text(encoding="utf-8")):

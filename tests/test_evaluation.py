@@ -92,6 +92,16 @@ def test_discrete_actions_are_refused() -> None:
         evaluate(still, "CartPole-v1", 1, workers=1)
 
 
+def test_data_of_another_task_is_refused() -> None:
+    with pytest.raises(InputError, match="belongs to walker2d"):
+        evaluate(load_behaviour("hopper", "medium"), "Hopper-v4", 1, dataset="walker2d-medium-v2")
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(InputError, match="seed of 0 or more"):
+        evaluate(still, Walk, 1, -1)
+
+
 def test_no_episodes() -> None:
     with pytest.raises(InputError, match="at least one episode"):
         evaluate(still, Walk, 0)

@@ -67,6 +67,28 @@ def test_ill_fitting_arrays(weights: list[np.ndarray], biases: list[np.ndarray],
         Policy.from_mlp(weights, biases)
 
 
+@pytest.mark.parametrize("bounds", [(1, -1), (np.nan, 1), (-np.inf, 1), (np.zeros(2), np.ones(2)), (0, 0)])
+def test_senseless_bounds(bounds: tuple[float, float]) -> None:
+    with pytest.raises(InputError, match="finite low < high"):
+        small(bounds=bounds)
+
+
+def test_unknown_activations_and_outputs() -> None:
+    with pytest.raises(InputError, match="relu, tanh"):
+        small(activation="gelu")
+    with pytest.raises(InputError, match="tanh, clip"):
+        small(output="none")
+
+
+def test_an_incomplete_policy_file(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    facts = {"format": "stacq.policy.v1", "activation": "relu", "output": "tanh"}
+    save_file({"weights.0": np.zeros((2, 1), dtype=np.float32)}, tmp_path / "policy", metadata=facts)
+    with pytest.raises(InputError, match="incomplete"):
+        Policy.load(tmp_path / "policy")
+
+
 def test_an_ill_fitting_normaliser() -> None:
     with pytest.raises(InputError, match="normaliser is for observations of 3"):
         small(normaliser=Normaliser.identity(3))

@@ -74,9 +74,14 @@ def test_missing_runs_are_input_errors(tmp_path: Path) -> None:
         read_records(tmp_path)
 
 
-def test_facts_name_no_person_and_no_host() -> None:
+def test_facts_do_not_name_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     import platform
 
-    facts = environment_facts()
-    del facts["command"]
-    assert platform.node() not in json.dumps(facts)
+    monkeypatch.setattr(platform, "node", lambda: "a-very-special-host")
+    assert "a-very-special-host" not in json.dumps(environment_facts())
+
+
+def test_the_log_says_how_it_ended(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), Run(tmp_path / "run", {}):
+        raise KeyboardInterrupt
+    assert "stopped by KeyboardInterrupt" in (tmp_path / "run" / "log.txt").read_text()

@@ -122,6 +122,21 @@ def test_busy_workers_end_with_their_parent(blow: signal.Signals) -> None:
     assert not any(alive(pid) for pid in workers)
 
 
+def test_start_up_files_that_print_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('hello from the installation')\nprint('no newline', end='')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with WorkerPool(1) as pool:
+        assert list(pool.map(abs, [-1, -2])) == [1, 2]
+
+
+def test_what_cannot_travel_is_an_input_error() -> None:
+    import threading
+
+    lock = threading.Lock()
+    with WorkerPool(1) as pool, pytest.raises(InputError, match="cannot be sent to a worker"):
+        list(pool.map(lambda number: (lock, number), [1]))
+
+
 def test_unguarded_scripts_work(tmp_path: Path) -> None:
     """No `if __name__ == '__main__'`: the workers do not run the user's script again."""
     script = tmp_path / "script.py"

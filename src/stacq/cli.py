@@ -7,8 +7,9 @@ Imports are made inside the verbs, so that `stacq --help` answers at once.
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import tyro
 from tyro.conf import Positional, subcommand
@@ -18,6 +19,8 @@ from stacq.errors import InputError
 if TYPE_CHECKING:
     from stacq.data.border import Conventions
     from stacq.policy import Actor
+
+KEPT = "the episodes finished so far are kept in the run directory"
 
 
 @dataclass(frozen=True)
@@ -73,14 +76,11 @@ class Generate:
     """Generate again even if the file is there."""
 
     def run(self) -> None:
-        from stacq.data.generate import generate
         from stacq.data.registry import recipe
-        from stacq.progress import progress
+        from stacq.jobs import generate_with_progress
 
         plan = recipe(self.name, size=self.size, seed=self.seed)
-        with progress(f"generating {plan.info.name}", plan.rows, "rows") as update:
-            path = generate(plan.info.name, seed=self.seed, workers=self.workers, force=self.force, progress=update)
-        print(f"{plan.info.name}: {path}")
+        print(f"{plan.info.name}: {generate_with_progress(plan, self.workers, self.force)}")
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ class Download:
     """A D4RL name, such as hopper-medium-v2."""
     mirrors: tuple[str, ...] | None = None
     """Addresses to try in order; also STACQ_MIRRORS or config.toml in the cache directory."""
+    STOPPED: ClassVar[str] = "what arrived is kept, and the same command goes on from there"
 
     def run(self) -> None:
         from stacq.data.download import download
@@ -98,7 +99,7 @@ class Download:
         from stacq.progress import progress
 
         with progress(f"downloading {self.name}", None, "bytes") as update:
-            path = download(find(self.name), mirrors=self.mirrors, progress=lambda done, _: update(done))
+            path = download(find(self.name), mirrors=self.mirrors, progress=update)
         print(f"{self.name}: {path}")
 
 
@@ -110,8 +111,8 @@ class Convert:
     """A file, a Minari directory or id, or a name."""
     target: Positional[str]
     """A path ending in .hdf5, or minari:ID for Minari's local storage."""
-    infos: tuple[str, ...] = ()
-    """Per-row extras to take along, such as qpos qvel."""
+    infos: tuple[str, ...] | None = None
+    """Per-row extras to take along, such as qpos qvel; all of them if not said, none if the list is empty."""
     action_low: tuple[float, ...] | None = None
     """Lower bound of the actions: one number or one per dimension. Default: as declared, else -1."""
     action_high: tuple[float, ...] | None = None
@@ -121,7 +122,8 @@ class Convert:
         from stacq.data.convert import convert
 
         conventions = _stated(self.action_low, self.action_high)
-        print(f"written: {convert(self.source, self.target, infos=self.infos, conventions=conventions)}")
+        infos = "all" if self.infos is None else self.infos
+        print(f"written: {convert(self.source, self.target, infos=infos, conventions=conventions)}")
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ class Evaluate:
     """The run directory; by default a new one under runs/."""
     tensorboard: bool = False
     """Write TensorBoard event files too (needs the tensorboard extra)."""
+    STOPPED: ClassVar[str] = KEPT
 
     def run(self) -> None:
         from stacq.jobs import Scoring, score_policy
@@ -170,6 +173,7 @@ class Demo:
     """Processes; by default one per core."""
     out: Path | None = None
     """The run directory; by default a new one under runs/."""
+    STOPPED: ClassVar[str] = KEPT
 
     def run(self) -> None:
         from stacq.jobs import run_demo
@@ -217,10 +221,12 @@ DESCRIPTION = "State-constrained offline reinforcement learning."
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse, run, and turn every expected way of failing into a sentence and an exit code."""
+    verb = parse(sys.argv[1:] if arguments is None else arguments)
     from stacq.evaluation import EvaluationFailed
     from stacq.runs import Terminated, terminate_as_interrupt
+    from stacq.workers import WorkerFailed
 
-    verb = parse(sys.argv[1:] if arguments is None else arguments)
+    stopped = f"stopped; {getattr(verb, 'STOPPED', 'nothing was written')}"
     try:
         with terminate_as_interrupt():
             verb.run()
@@ -228,16 +234,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(f"error: {error}", 2)
     except EvaluationFailed as error:
         _fail(f"error: {error}", 1)
+    except WorkerFailed as error:
+        _fail(f"error: {error.summary}\n{error.details}".rstrip(), 1)
     except Terminated:
-        _fail("stopped by SIGTERM; what was finished is kept", 143)
+        _fail(stopped, 143)
     except KeyboardInterrupt:
-        _fail("stopped; what was finished is kept", 130)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output went away, as `| head` does
-        sys.exit(0)
+        _fail(stopped, 130)
 
 
 def parse(arguments: Sequence[str]) -> Any:
+    if list(arguments) == ["--version"]:
+        print(f"stacq {version('stacq')}")
+        sys.exit(0)
     if arguments and arguments[0] == "data":
         return tyro.cli(DataVerb, prog="stacq data", description=Data.__doc__, args=arguments[1:])
     return tyro.cli(Verb, prog="stacq", description=DESCRIPTION, args=arguments)

@@ -2,15 +2,15 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from stacq.data.registry import normalised_score, task_of
+from stacq.data.registry import Task, normalised_score, task_of
 from stacq.envs.gym import EnvFacts, EnvSource, facts_of, flatten, make_env
 from stacq.errors import InputError
 from stacq.policy import Actor
@@ -74,14 +74,13 @@ def evaluate(
     more than episodes; a warm `pool` is used instead if given. The scores' reference returns come from
     the dataset's name or the environment's id.
     """
-    if episodes < 1:
-        raise InputError(f"{episodes} episodes", expected="at least one episode", fix="use --episodes 10")
-    task = task_of(dataset) or (task_of(env) if isinstance(env, str) else None)
-    label = env if isinstance(env, str) else getattr(env, "__name__", "environment")
+    check_numbers(episodes, seed)
+    task = _reference(dataset, env)
+    label = _label(env)
     run = partial(run_episode, policy, env, label, seed)
     records = []
     try:
-        with nullcontext(pool) if pool else WorkerPool(min(workers or available_cores(), episodes)) as crew:
+        with nullcontext(pool) if pool else WorkerPool(crew_size(workers, episodes)) as crew:
             for index, episode in enumerate(crew.map(run, range(episodes))):
                 score = None if task is None else normalised_score(task, episode.episode_return)
                 record = EpisodeRecord(algorithm, dataset, seed, step, index, *episode[:2], score, episode.success)
@@ -94,10 +93,55 @@ def evaluate(
     return records
 
 
+def check_numbers(episodes: int, seed: int) -> None:
+    if episodes < 1:
+        raise InputError(f"{episodes} episodes", expected="at least one episode", fix="use --episodes 10")
+    if seed < 0:
+        raise InputError(f"seed {seed}", expected="a seed of 0 or more", fix="use --seed 0")
+
+
+def crew_size(workers: int | None, episodes: int) -> int:
+    """All cores unless said otherwise, and never more processes than episodes."""
+    return min(available_cores() if workers is None else workers, episodes)
+
+
+def check_fit(policy: Actor, env: EnvSource, dataset: str, pool: WorkerPool) -> EnvFacts:
+    """Make the environment in a worker and refuse a policy or dataset that does not fit, before any episode."""
+    _reference(dataset, env)
+    return next(pool.map(partial(_facts_for, policy, env), [_label(env)]))
+
+
+def _facts_for(policy: Actor, env: EnvSource, label: str) -> EnvFacts:
+    with _env_of(env, label) as (_, facts):
+        _check_sizes(policy, facts)
+        return facts
+
+
+def _label(env: EnvSource) -> str:
+    return env if isinstance(env, str) else getattr(env, "__name__", "environment")
+
+
+def _reference(dataset: str, env: EnvSource) -> Task | None:
+    """The task whose reference returns make the score; data and environment must not be of different ones."""
+    of_data, of_env = task_of(dataset), task_of(env) if isinstance(env, str) else None
+    if of_data and of_env and of_data != of_env:
+        raise InputError(
+            f"the dataset '{dataset}' belongs to {of_data.key}",
+            where=env,
+            expected=f"a dataset of {of_env.key}, or none",
+            fix="name the environment of the data (--env), or another dataset",
+        )
+    return of_data or of_env
+
+
 def run_episode(policy: Actor, env: EnvSource, label: str, seed: int, index: int) -> Episode:
     """One episode, in a worker process, from the random streams of (seed, index) alone."""
-    body, facts = _env_of(env, label)
-    _check_sizes(policy, facts)
+    with _env_of(env, label) as (body, facts):
+        _check_sizes(policy, facts)
+        return _roll_out(policy, body, facts, seed, index)
+
+
+def _roll_out(policy: Actor, body: Any, facts: EnvFacts, seed: int, index: int) -> Episode:
     starts, noise = np.random.SeedSequence([seed, index]).spawn(2)
     rng = np.random.default_rng(noise)
     observation, _ = body.reset(seed=int(starts.generate_state(1)[0]))
@@ -118,10 +162,15 @@ def _made(source: str) -> Any:
     return make_env(source)
 
 
-def _env_of(source: EnvSource, label: str) -> tuple[Any, EnvFacts]:
-    """Named environments are made once per worker; a function is called anew, it may hold state."""
+@contextmanager
+def _env_of(source: EnvSource, label: str) -> Iterator[tuple[Any, EnvFacts]]:
+    """Named environments are made once per worker; a function is called anew, since it may hold state."""
     env = _made(source) if isinstance(source, str) else make_env(source)
-    return env, facts_of(env, label)
+    try:
+        yield env, facts_of(env, label)
+    finally:
+        if not isinstance(source, str):
+            env.close()
 
 
 def _check_sizes(policy: Actor, facts: EnvFacts) -> None:

@@ -1,14 +1,18 @@
 """Where things are kept, and how a file appears whole or not at all."""
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from stacq.errors import InputError
+from stacq.types import Array
 
 
 def home() -> Path:
@@ -45,6 +49,20 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+
+
+def check_writable(path: Path) -> None:
+    """Fail now, not after hours of work, if `path` could not be written."""
+    _temporary_beside(path).unlink()
+
+
+def content_hash(arrays: Mapping[str, Array]) -> str:
+    """SHA-256 over the names, types, shapes and bytes of arrays, whatever the order of the mapping."""
+    digest = hashlib.sha256()
+    for key, value in sorted(arrays.items()):
+        digest.update(f"{key}:{value.dtype.str}:{value.shape};".encode())
+        digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def unwritable(path: Path, error: OSError) -> InputError:

@@ -6,7 +6,7 @@ Workers that roll out policies import this module and nothing heavier.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,8 +59,9 @@ class Policy:
                 expected=f"{matrices[0].shape[0]}, the inputs of the first layer",
                 fix="fit the normaliser on the observations that the network was trained on",
             )
-        low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float32), (size,)) for bound in bounds)
-        return Policy(matrices, vectors, normaliser, low, high, activation, output)
+        _check_choice("activation", activation, get_args(Activation))
+        _check_choice("output", output, get_args(Output))
+        return Policy(matrices, vectors, normaliser, *_bounds(bounds, size), activation, output)
 
     @property
     def observation_size(self) -> int:
@@ -122,15 +123,22 @@ class Policy:
                 fix="build one with Policy.from_mlp and save it",
             )
         layers = range(sum(key.startswith("weights.") for key in arrays))
-        return Policy(
-            weights=tuple(arrays[f"weights.{index}"] for index in layers),
-            biases=tuple(arrays[f"biases.{index}"] for index in layers),
-            normaliser=Normaliser(arrays["normaliser.mean"], arrays["normaliser.scale"]),
-            action_low=arrays["action_low"],
-            action_high=arrays["action_high"],
-            activation="tanh" if facts["activation"] == "tanh" else "relu",
-            output="clip" if facts["output"] == "clip" else "tanh",
-        )
+        try:
+            return Policy.from_mlp(
+                [arrays[f"weights.{index}"] for index in layers],
+                [arrays[f"biases.{index}"] for index in layers],
+                Normaliser(arrays["normaliser.mean"], arrays["normaliser.scale"]),
+                (arrays["action_low"], arrays["action_high"]),
+                activation=facts["activation"],
+                output=facts["output"],
+            )
+        except KeyError as error:
+            raise InputError(
+                f"the policy is incomplete: no {error}",
+                where=path,
+                expected="every array that Policy.save writes",
+                fix="save it again",
+            ) from error
 
 
 def forward(
@@ -142,6 +150,26 @@ def forward(
         hidden = hidden @ weight + bias
         hidden = np.maximum(hidden, 0) if activation == "relu" else np.tanh(hidden)
     return np.asarray(hidden @ weights[-1] + biases[-1])
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InputError(
+            f"{name} is {value!r}", where="Policy.from_mlp", expected=f"one of {', '.join(choices)}", fix="choose one"
+        )
+
+
+def _bounds(bounds: tuple[ArrayLike, ArrayLike], size: int) -> tuple[Float32s, Float32s]:
+    low, high = (np.asarray(bound, dtype=np.float32) for bound in bounds)
+    fits = all(bound.shape in ((), (size,)) for bound in (low, high))
+    if not fits or not np.isfinite([low.min(), low.max(), high.min(), high.max()]).all() or not (low < high).all():
+        raise InputError(
+            f"bounds {low.tolist()} to {high.tolist()}",
+            where="Policy.from_mlp",
+            expected=f"finite low < high, one number or {size} of them",
+            fix="give the bounds of the action space",
+        )
+    return np.broadcast_to(low, (size,)), np.broadcast_to(high, (size,))
 
 
 def _check_chain(weights: Sequence[Float32s], biases: Sequence[Float32s]) -> None:

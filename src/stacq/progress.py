@@ -3,10 +3,15 @@
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from typing import Protocol
 
-Update = Callable[[int], None]
-"""Called with the amount done so far."""
+
+class Update(Protocol):
+    """Called with the amount done so far, and the total where it is known only later."""
+
+    def __call__(self, done: int, total: int | None = None) -> None: ...
+
 
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
@@ -35,9 +40,9 @@ def _bar(label: str, total: int | None, unit: str) -> Iterator[Update]:
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=total, rate="")
 
-        def update(done: int) -> None:
+        def update(done: int, total: int | None = None) -> None:
             rate = done / max(time.monotonic() - started, 1e-9)
-            bar.update(task, completed=done, rate=f"{rate:,.0f}/s")
+            bar.update(task, completed=done, total=total, rate=f"{rate:,.0f}/s")
 
         yield update
 
@@ -46,7 +51,7 @@ def _bar(label: str, total: int | None, unit: str) -> Iterator[Update]:
 def _lines(label: str, total: int | None, unit: str) -> Iterator[Update]:
     started = last = time.monotonic()
 
-    def update(done: int) -> None:
+    def update(done: int, total: int | None = total) -> None:
         nonlocal last
         now = time.monotonic()
         if now - last >= PLAIN_SECONDS:

@@ -4,7 +4,7 @@ config.json       the resolved configuration
 environment.json  versions, device, git revision, command
 metrics.jsonl     one object per line, appended as they come
 records.csv       one row per evaluation episode
-log.txt           what the terminal said, with times
+log.txt           what was done when, and how it ended
 tensorboard/      event files, if asked for
 """
 
@@ -33,6 +33,7 @@ class Run:
 
     def __init__(self, directory: Path, config: Mapping[str, Any], *, tensorboard: bool = False) -> None:
         self.directory = directory
+        writer = _event_writer() if tensorboard else None  # may be missing: found out before anything is written
         try:
             directory.mkdir(parents=True)
         except FileExistsError as error:
@@ -44,12 +45,13 @@ class Run:
         write_json(directory / "config.json", dict(config))
         write_json(directory / "environment.json", environment_facts())
         _append(directory / "records.csv", csv_line(COLUMNS))
-        self._events = _event_writer(directory / "tensorboard") if tensorboard else None
+        self._events = writer(str(directory / "tensorboard")) if writer else None
 
     def __enter__(self) -> "Run":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.log("finished" if kind is None else f"stopped by {kind.__name__}")
         if self._events is not None:
             self._events.close()
 
@@ -99,7 +101,7 @@ def _whole_lines(path: Path) -> list[str]:
 
 
 def environment_facts() -> dict[str, Any]:
-    """What a reader needs in order to doubt or repeat the numbers; nothing about the person or the host's name."""
+    """What a reader needs in order to doubt or repeat the numbers: the host's name is not among it."""
     return {
         "command": sys.argv,
         "python": platform.python_version(),
@@ -138,7 +140,7 @@ def _append(path: Path, text: str) -> None:
         raise unwritable(path, error) from error
 
 
-def _event_writer(directory: Path) -> Any:
+def _event_writer() -> Any:
     try:
         from tensorboardX import SummaryWriter
     except ImportError as error:
@@ -146,7 +148,7 @@ def _event_writer(directory: Path) -> Any:
             "TensorBoard files were asked for, but tensorboardX is not installed",
             fix="pip install 'stacq[tensorboard]', or leave --tensorboard out",
         ) from error
-    return SummaryWriter(str(directory))
+    return SummaryWriter
 
 
 def _version(name: str) -> str | None:

@@ -1,6 +1,7 @@
 """Names for the arrays that cross module borders; shapes stand in the comments beside them."""
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,3 +12,6 @@ Float64s = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Array = NDArray[Any]
+
+Infos = Sequence[str] | Literal["all"]
+"""Which per-row extras of a file to load."""

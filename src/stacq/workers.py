@@ -25,7 +25,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-AHEAD = 2  # tasks queued per worker beyond the one it is doing
+AHEAD = 4  # tasks handed out per worker and not yet taken back: a long one must not starve the others
+READY = b"stacq worker ready\n"  # what start-up files print before it is skipped
 
 
 class Failure(NamedTuple):
@@ -59,11 +60,11 @@ class WorkerPool:
     def __init__(self, workers: int | None = None) -> None:
         if workers is not None and workers < 1:
             raise InputError(f"{workers} workers", expected="at least one worker process", fix="use --workers 1")
-        self.size = workers or available_cores()
-        self._processes = [_start() for _ in range(self.size)]
-        self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()
-        for process in self._processes:
-            self._idle.put(process)
+        self.size = available_cores() if workers is None else workers
+        self._workers = [_Worker() for _ in range(self.size)]
+        self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        for worker in self._workers:
+            self._idle.put(worker)
         self._threads = ThreadPoolExecutor(max_workers=self.size, thread_name_prefix="stacq-worker")
 
     def __enter__(self) -> "WorkerPool":
@@ -74,16 +75,13 @@ class WorkerPool:
 
     def close(self) -> None:
         """End every process now, idle or busy."""
-        for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            process.wait()
+        for worker in self._workers:
+            worker.process.kill()
+        for worker in self._workers:
+            worker.process.wait()
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for process in self._processes:
-            for pipe in (process.stdin, process.stdout):
-                with contextlib.suppress(OSError):
-                    assert pipe is not None
-                    pipe.close()
+        for worker in self._workers:
+            worker.close()
 
     def map(self, function: Callable[[T], R], tasks: Iterable[T]) -> Iterator[R]:
         """`function` of every task, in the order of the tasks. The first failure ends the pool.
@@ -108,11 +106,11 @@ class WorkerPool:
             raise
 
     def _call(self, function: Callable[[T], R], task: T) -> R:
-        process = self._idle.get()
+        worker = self._idle.get()
         try:
-            answer = _ask(process, function, task)
+            answer = worker.ask(function, task)
         finally:
-            self._idle.put(process)  # even a dead one: the next caller must not wait for it
+            self._idle.put(worker)  # even a dead one: the next caller must not wait for it
         if isinstance(answer, Failure):
             if answer.error is not None:
                 raise answer.error
@@ -123,25 +121,51 @@ class WorkerPool:
 _NONE: Any = object()
 
 
-def _start() -> subprocess.Popen[bytes]:
-    environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    return subprocess.Popen(
-        [sys.executable, "-c", "from stacq.workers import serve; serve()"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-    )
+class _Worker:
+    """One process and the two pipes to it."""
 
+    def __init__(self) -> None:
+        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", "from stacq.workers import serve; serve()"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **ONE_THREAD, "PYTHONPATH": paths},
+        )
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.calls, self.answers = self.process.stdin, self.process.stdout
+        self.greeted = False
 
-def _ask(process: subprocess.Popen[bytes], function: Callable[[T], R], task: T) -> Any:
-    assert process.stdin is not None and process.stdout is not None
-    message = _dumps((function, task))
-    try:
-        process.stdin.write(message)
-        process.stdin.flush()
-        return pickle.load(process.stdout)
-    except (EOFError, OSError, pickle.UnpicklingError, ValueError):
-        raise WorkerFailed(task, f"the worker process died ({_cause_of_death(process)})") from None
+    def ask(self, function: Callable[[T], R], task: T) -> Any:
+        message = _dumps((function, task))
+        try:
+            self.calls.write(message)
+            self.calls.flush()
+            self._await_greeting()
+            return pickle.load(self.answers)
+        except (EOFError, OSError, pickle.UnpicklingError, ValueError):
+            raise WorkerFailed(task, f"the worker process died ({self._cause_of_death()})") from None
+
+    def _await_greeting(self) -> None:
+        """Skip what start-up files of the Python installation print before our own code runs."""
+        while not self.greeted:
+            line = self.answers.readline()
+            if not line:
+                raise EOFError
+            self.greeted = line.endswith(READY)
+
+    def _cause_of_death(self) -> str:
+        self.process.kill()  # one that answers nonsense is still alive
+        code = self.process.wait()
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                return f"killed by {signal.Signals(-code).name}"
+        return f"exit code {code}"
+
+    def close(self) -> None:
+        for pipe in (self.calls, self.answers):
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 def _dumps(value: object) -> bytes:
@@ -150,15 +174,14 @@ def _dumps(value: object) -> bytes:
         import cloudpickle  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError:
         return pickle.dumps(value)
-    return bytes(cloudpickle.dumps(value))
-
-
-def _cause_of_death(process: subprocess.Popen[bytes]) -> str:
-    code = process.wait()
-    if code < 0:
-        with contextlib.suppress(ValueError):
-            return f"killed by {signal.Signals(-code).name}"
-    return f"exit code {code}"
+    try:
+        return bytes(cloudpickle.dumps(value))
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise InputError(
+            f"cannot be sent to a worker process: {error}",
+            expected="functions, policies and environments that can be pickled",
+            fix="build open files, locks and simulators inside the function, not outside it",
+        ) from error
 
 
 def serve() -> None:
@@ -166,6 +189,8 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not land between the answers
+    answers.write(READY)
+    answers.flush()
     calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, calls), daemon=True).start()
     while True:

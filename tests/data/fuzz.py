@@ -1,4 +1,4 @@
-"""Mutate HDF5 files and read them; run as a process of its own, because a C library may crash.
+"""Mutate HDF5 and npz files and read them; run as a process of its own, because a C library may crash.
 
     python fuzz.py FOLDER FIRST LAST
 
@@ -36,7 +36,9 @@ def originals(folder: Path) -> list[Path]:
         with h5py.File(paths[-1], "w", libver="latest" if number % 2 else "earliest") as file:
             for key, value in arrays.items():
                 file.create_dataset(key, data=value, **options)
-    return paths
+    np.savez(folder / "original.npz", **raw)
+    np.savez_compressed(folder / "compressed.npz", **raw)
+    return [*paths, folder / "original.npz", folder / "compressed.npz"]
 
 
 def mutate(content: bytes, rng: np.random.Generator) -> bytes:
@@ -111,9 +113,10 @@ def main(folder: Path, first: int, last: int) -> None:
     for number in range(first, last):
         rng = np.random.default_rng(number)
         source = sources[number % len(sources)]
-        path = folder / f"mutant{number}.hdf5"
-        path.write_bytes(source.read_bytes() if number % 5 == 0 else mutate(source.read_bytes(), rng))
-        if number % 5 == 0:
+        path = folder / f"mutant{number}{source.suffix}"
+        well_formed = number % 5 == 0 and source.suffix == ".hdf5"
+        path.write_bytes(source.read_bytes() if well_formed else mutate(source.read_bytes(), rng))
+        if well_formed:
             rearrange(path, rng)
         print(f"at {number}", flush=True)
         result = outcome(path)

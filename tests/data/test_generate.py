@@ -12,7 +12,7 @@ from stacq.data.generate import GROUP_ROWS, roll_out, streams
 from stacq.data.registry import recipe
 from stacq.envs.gym import make_env
 
-SIZE = 1500
+SIZE = 3500  # several groups per policy, so that surplus ones occur
 
 
 def digest(name: str, **options: Any) -> str:
@@ -42,12 +42,14 @@ def test_streams_fill_the_rows(body: str, quality: str) -> None:
 
 def test_a_generated_file_is_d4rl_format_with_the_simulators_state() -> None:
     path = generate("hopper-medium-expert", size=SIZE, workers=2)
-    assert path.name == "hopper-medium-expert-v0@1500.hdf5"
-    dataset = load("stacq/hopper-medium-expert-v0@1500", infos=["qpos", "qvel"])
+    assert path.name == "hopper-medium-expert-v0@3500.hdf5"
+    dataset = load("stacq/hopper-medium-expert-v0@3500", infos=["qpos", "qvel"])
     assert len(dataset) == SIZE and dataset.env_id == "Hopper-v4" and dataset.successor_known.all()
     assert dataset.infos["qpos"].dtype == dataset.infos["qvel"].dtype == np.float64
     assert not dataset.cut.any()
-    assert dataset.timeouts[[SIZE // 2 - 1, SIZE - 1]].all() or dataset.terminals[[SIZE // 2 - 1, SIZE - 1]].any()
+    ends = [SIZE // 2 - 1, SIZE - 1]  # of the medium and of the expert policy's rows
+    assert (dataset.timeouts[ends] ^ dataset.terminals[ends]).all()
+    assert dataset.provenance["simulator"].startswith("gymnasium") and dataset.provenance["seed"] == "0"
 
 
 def test_rows_can_be_repeated_in_the_simulator() -> None:

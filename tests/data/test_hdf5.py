@@ -44,6 +44,7 @@ def test_v2_layout_with_groups_to_ignore(tmp_path: Path, options: dict[str, Any]
     np.testing.assert_array_equal(dataset.next_observations, raw["next_observations"])
     assert dataset.episodes == 3 and dataset.infos == {}
     assert read_hdf5(path, infos=["qpos"]).infos["qpos"].dtype == np.float64
+    assert list(read_hdf5(path, infos="all").infos) == ["qpos"]
 
 
 def test_v0_layout_without_timeouts_and_successors(tmp_path: Path) -> None:

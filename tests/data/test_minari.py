@@ -200,7 +200,7 @@ def test_infos_are_loaded_on_request_beside_their_observations() -> None:
     np.testing.assert_array_equal(dataset.infos["qpos"], np.concatenate([each[:-1, :2] for each in seen]))
     np.testing.assert_array_equal(dataset.infos["deep/t"], [0, 1, 2, 0, 0, 1])
     assert not read_minari("flat-v0").infos
-    with pytest.raises(InputError, match=r"'episode_0/infos/qvel' is missing[\s\S]*ask for one of: deep, qpos"):
+    with pytest.raises(InputError, match=r"'episode_0/infos/qvel' is missing[\s\S]*ask for one of: deep/t, qpos"):
         read_minari("flat-v0", infos=("qvel",))
     with pytest.raises(InputError, match="a group, not an array"):
         read_minari("flat-v0", infos=("deep",))

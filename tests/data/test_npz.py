@@ -46,6 +46,12 @@ def test_a_missing_archive(tmp_path: Path) -> None:
         load(tmp_path / "none.npz")
 
 
+def test_all_extras(tmp_path: Path) -> None:
+    extras: dict[str, Any] = {"infos/qpos": np.arange(5.0), "infos/qvel": np.arange(5.0)}
+    np.savez(tmp_path / "logs.npz", **logged([2, 3], ["terminal", "timeout"]), **extras)
+    assert sorted(load(tmp_path / "logs.npz", infos="all").infos) == ["qpos", "qvel"]
+
+
 def test_a_missing_extra(tmp_path: Path) -> None:
     np.savez(tmp_path / "logs.npz", **logged([2, 3], ["terminal", "timeout"]))
     with pytest.raises(InputError, match="infos/qpos"):

@@ -88,18 +88,16 @@ def check_rows(key: str, shape: tuple[int, ...], rows: int, where: str) -> None:
         )
 
 
-def numbers(value: Array, key: str, where: str) -> Floats:
-    """Floating values, all finite; float32 and float64 stay as they are, other types keep every digit."""
-    value = floating(value)
-    # One pass without a temporary; a sum that overflows is settled by the exact check.
+def check_all_finite(value: Floats, key: str, where: str) -> None:
+    """No NaN and no infinity. One pass without a temporary; a sum that overflows is settled by the exact check."""
     with np.errstate(over="ignore", invalid="ignore"):
         finite = bool(np.isfinite(np.sum(value)))
     if not finite:
         check_finite(value, np.arange(len(value)), key, where)
-    return value
 
 
 def floating(value: Array) -> Floats:
+    """float32 and float64 stay as they are; other types become the one of the two that holds their values."""
     if value.dtype in (np.float32, np.float64):
         return value
     fits = np.can_cast(value.dtype, np.float32, casting="safe")

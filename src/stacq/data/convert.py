@@ -1,15 +1,15 @@
 """From any readable source to a format that other libraries read."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import HDF5_SUFFIXES, MINARI_PREFIX, load
 from stacq.errors import InputError
+from stacq.types import Infos
 
 
-def convert(source: str, target: str, *, infos: Sequence[str] = (), conventions: Conventions = NOTHING_STATED) -> Path:
+def convert(source: str, target: str, *, infos: Infos = "all", conventions: Conventions = NOTHING_STATED) -> Path:
     """Load `source` and write it to `target`: a .hdf5 path (D4RL's layout) or `minari:ID`."""
     minari = target.startswith(MINARI_PREFIX)
     if not minari and Path(target).suffix.lower() not in HDF5_SUFFIXES:

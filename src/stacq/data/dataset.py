@@ -1,6 +1,5 @@
 """The one in-memory form of logged data: rows in episode order, every fact kept apart."""
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from stacq.files import content_hash
 from stacq.types import Array, Bools, Floats, Ints
 
 
@@ -40,6 +40,7 @@ class Dataset:
     name: str = ""
     env_id: str | None = None
     notes: tuple[str, ...] = ()  # what the reader found worth telling
+    provenance: Mapping[str, str] = field(default_factory=dict)  # who made it, from what, in the maker's words
 
     def __post_init__(self) -> None:
         for key, value in self._arrays().items():
@@ -99,11 +100,7 @@ class Dataset:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over everything that training sees; names and notes do not count."""
-        digest = hashlib.sha256()
-        for key, value in sorted(self._arrays().items()):
-            digest.update(f"{key}:{value.dtype.str}:{value.shape};".encode())
-            digest.update(np.ascontiguousarray(value).view(np.uint8).data)
-        return digest.hexdigest()
+        return content_hash(self._arrays())
 
     def _arrays(self) -> dict[str, Array]:
         values: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(self)}

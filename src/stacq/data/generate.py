@@ -3,7 +3,7 @@
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,9 +18,9 @@ from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
 from stacq.data.registry import DatasetInfo, Recipe, Task, recipe
 from stacq.envs.gym import make_env
-from stacq.errors import InputError
+from stacq.files import check_writable
 from stacq.types import Array, Bools, Float32s, Float64s
-from stacq.workers import WorkerFailed, WorkerPool
+from stacq.workers import WorkerPool
 
 GROUP_ROWS = 1000  # a worker's task: whole episodes until this many rows; fixed, so that seeds are too
 UNIFORM = "uniform"
@@ -66,29 +66,22 @@ def generate(
     path = cached_file(plan.info)
     if path.exists() and not force:
         return path
+    check_writable(path)
     dataset = roll_out(plan, workers=workers, progress=progress)
-    write_hdf5(dataset, path, attributes=_provenance(plan))
+    write_hdf5(dataset, path)
     return path
 
 
 def roll_out(plan: Recipe, *, workers: int | None = None, progress: Callable[[int], None] | None = None) -> Dataset:
     """The recipe's rows in memory, simulator state included."""
     writer = _Writer(plan)
-    try:
-        with WorkerPool(workers) as pool:
-            for part in pool.map(partial(_group, plan.info.task), writer.tasks()):
-                writer.take(part)
-                if progress:
-                    progress(writer.filled)
-    except WorkerFailed as failure:
-        raise InputError(
-            f"rolling out {plan.info.env_id} failed: {failure.summary}",
-            where=plan.info.name,
-            expected="Gymnasium with MuJoCo, able to run the task",
-            fix=failure.details or "try again; if the process was killed, look for the memory limit",
-        ) from failure
+    with WorkerPool(workers) as pool:
+        for part in pool.map(partial(roll_out_group, plan.info.task), writer.tasks()):
+            writer.take(part)
+            if progress:
+                progress(writer.filled)
     assert writer.columns is not None
-    return _as_dataset(writer.columns, plan.info)
+    return replace(_as_dataset(writer.columns, plan.info), provenance=_provenance(plan))
 
 
 def streams(plan: Recipe) -> list[Stream]:
@@ -170,7 +163,7 @@ class _Writer:
             self.columns.timeouts[last] |= not self.columns.terminals[last]
 
 
-def _group(task: Task, group: Group) -> Rollout:
+def roll_out_group(task: Task, group: Group) -> Rollout:
     """Whole episodes until GROUP_ROWS rows, in a worker process."""
     env = _env(task)
     policy = Uniform(task.action_size) if group.tag == UNIFORM else load_behaviour(task.key, group.tag)
@@ -224,9 +217,9 @@ def _as_dataset(columns: Rollout, info: DatasetInfo) -> Dataset:
     )
 
 
-def _provenance(plan: Recipe) -> dict[str, Any]:
+def _provenance(plan: Recipe) -> dict[str, str]:
     return {
         "made_by": f"stacq {version('stacq')}",
         "simulator": f"gymnasium {version('gymnasium')}, mujoco {version('mujoco')}",
-        "seed": plan.seed,
+        "seed": str(plan.seed),
     }

@@ -5,7 +5,7 @@ policy under `metadata/`, which is ignored.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,14 +18,15 @@ from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
 from stacq.files import replacing
-from stacq.types import Array
+from stacq.types import Array, Infos
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 GZIP_LIMIT = 1100  # deflate cannot shrink data further; a larger claim means a damaged header
+DECLARED = ("action_low", "action_high", "name", "env_id")
 SMALL = 1 << 26  # claims below 64 MiB are harmless whatever the file holds
 
 
-def read_hdf5(path: Path | str, *, infos: Sequence[str] = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
+def read_hdf5(path: Path | str, *, infos: Infos = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
     """Read a D4RL HDF5 file; `infos` names per-row extras to load too, such as `qpos` and `qvel`.
 
     What the file declares about itself (bounds, environment, name: files that stacq wrote) completes
@@ -36,16 +37,16 @@ def read_hdf5(path: Path | str, *, infos: Sequence[str] = (), conventions: Conve
         conventions = conventions.over(_declared(file, path))
         nodes = {key: _node(file, key, path) for key in (*REQUIRED, *OPTIONAL) if key in file}
         check_shapes({key: (_row_shape(node), node.dtype) for key, node in nodes.items()}, str(path))
-        extras = {key: _info(file, key, path) for key in infos}
-        for key in (SUCCESSOR_KNOWN, EPISODE_CUT):
-            if f"infos/{key}" in file:
-                extras[key] = _node(file, f"infos/{key}", path)
+        marks = [key for key in (SUCCESSOR_KNOWN, EPISODE_CUT) if f"infos/{key}" in file]
+        wanted = [*(_stored_infos(file) if infos == "all" else infos), *marks]
+        extras = {key: _info(file, key, path) for key in wanted}
         raw = {key: _values(node, path) for key, node in nodes.items()}
         extra = {key: _values(node, path) for key, node in extras.items()}
-    return assemble(raw, extra, where=str(path), conventions=conventions)
+        provenance = _provenance(file)
+    return replace(assemble(raw, extra, where=str(path), conventions=conventions), provenance=provenance)
 
 
-def write_hdf5(dataset: Dataset, path: Path | str, *, attributes: dict[str, Any] | None = None) -> None:
+def write_hdf5(dataset: Dataset, path: Path | str) -> None:
     """Write D4RL's layout, plus what it has no words for: two marks under `infos/` and root attributes.
 
     Arrays are stored contiguous and uncompressed: noise does not compress, and plain reads are fastest.
@@ -67,7 +68,7 @@ def write_hdf5(dataset: Dataset, path: Path | str, *, attributes: dict[str, Any]
     if dataset.env_id:
         facts["env_id"] = dataset.env_id
     with replacing(path) as temporary, h5py.File(temporary, "w") as file:
-        file.attrs.update({**facts, **(attributes or {})})
+        file.attrs.update({**dataset.provenance, **facts})
         for key, value in columns.items():
             file.create_dataset(key, data=value)
         for key, value in extras.items():
@@ -142,6 +143,11 @@ def _declared(file: h5py.File, path: Path) -> Conventions:
     return known
 
 
+def _provenance(file: h5py.File) -> dict[str, str]:
+    """The remaining root attributes that are text: where the data comes from, in its maker's words."""
+    return {key: value for key, value in file.attrs.items() if key not in DECLARED and isinstance(value, str)}
+
+
 def _node(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
     node = file[key]
     if not isinstance(node, h5py.Dataset):
@@ -162,10 +168,15 @@ def _node(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
     return node
 
 
+def _stored_infos(file: h5py.File) -> list[str]:
+    """Names of the per-row extras; groups inside `infos/` are none."""
+    group = file.get("infos")
+    return sorted(key for key in group if isinstance(group[key], h5py.Dataset)) if isinstance(group, h5py.Group) else []
+
+
 def _info(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
     if f"infos/{key}" not in file:
-        group = file.get("infos")
-        found = sorted(group) if isinstance(group, h5py.Group) else []
+        found = _stored_infos(file)
         raise InputError(
             f"key 'infos/{key}' is missing",
             where=path,

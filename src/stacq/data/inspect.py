@@ -228,8 +228,8 @@ def _moments(values: Floats) -> tuple[Float64s, Float64s, Float64s, Float64s]:
 
     The mean is kept within the extremes, so that a constant column has deviation zero, not rounding.
     """
-    low = np.min([block.min(axis=1) for block in _blocks(values)], axis=0)
-    high = np.max([block.max(axis=1) for block in _blocks(values)], axis=0)
+    low: Float64s = np.asarray(np.min([block.min(axis=1) for block in _blocks(values)], axis=0))
+    high: Float64s = np.asarray(np.max([block.max(axis=1) for block in _blocks(values)], axis=0))
     total = np.sum([(block * SHRINK).sum(axis=1) for block in _blocks(values)], axis=0)
     mean = (total / len(values) / SHRINK).clip(low, high)
     square = np.sum([((block - mean[:, None]) ** 2).sum(axis=1) for block in _blocks(values)], axis=0)

@@ -1,6 +1,5 @@
 """One door for every source: a file, a directory or a known name becomes a Dataset."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,13 @@ from stacq.data.npz import read_npz
 from stacq.data.registry import DatasetInfo, find
 from stacq.errors import InputError
 from stacq.files import home
+from stacq.types import Infos
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
 MINARI_PREFIX = "minari:"
 
 
-def load(source: str | Path, *, infos: Sequence[str] = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
+def load(source: str | Path, *, infos: Infos = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
     """Load a D4RL HDF5 file, an npz archive, a Minari dataset or a dataset by name.
 
     Nothing is fetched or generated here: a name whose file is not in the cache is answered with the
@@ -52,7 +52,7 @@ def conventions_of(info: DatasetInfo) -> Conventions:
     )
 
 
-def _load_path(path: Path, infos: Sequence[str], conventions: Conventions) -> Dataset:
+def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
     if path.is_dir():
         if (path / "data").is_dir():
             return _load_minari(path, infos, conventions)
@@ -67,13 +67,13 @@ def _load_path(path: Path, infos: Sequence[str], conventions: Conventions) -> Da
     return read_hdf5(path, infos=infos, conventions=conventions)
 
 
-def _load_minari(source: str | Path, infos: Sequence[str], conventions: Conventions) -> Dataset:
+def _load_minari(source: str | Path, infos: Infos, conventions: Conventions) -> Dataset:
     from stacq.data.minari import read_minari  # optional dependency
 
     return read_minari(source, infos=infos, conventions=conventions)
 
 
-def _load_named(info: DatasetInfo, infos: Sequence[str], conventions: Conventions) -> Dataset:
+def _load_named(info: DatasetInfo, infos: Infos, conventions: Conventions) -> Dataset:
     path = cached_file(info)
     if not path.exists():
         verb = "generate" if info.family == "stacq" else "download"

@@ -32,19 +32,19 @@ from stacq.data.minari_layout import (
     told,
     uninstalled,
 )
-from stacq.types import Array, Bools, Ints
+from stacq.types import Array, Bools, Infos, Ints
 
 STEP_COLUMNS = {"rewards": "rewards", "terminals": "terminations", "timeouts": "truncations"}  # ours -> Minari's
 
 
-def read_minari(source: str | Path, *, infos: Sequence[str] = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
+def read_minari(source: str | Path, *, infos: Infos = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
     """Read a Minari dataset by its id, if it is in Minari's local root, or by its directory.
 
     Dict observations (goal environments) are flattened in the order of sorted keys, depth first, Tuples by
     index, every leaf row-major: the order of Gymnasium's FlattenObservation wrapper. Minari stores T + 1
     observations per episode, so the successor of every row is known, unless `write_minari` marked it unknown.
 
-    `infos` names per-step extras, such as `qpos`. Minari stores T + 1 of them, each beside its observation:
+    `infos` names per-step extras, such as `qpos`, or "all". Minari stores T + 1 of them, each beside its observation:
     the first T are kept, so that row t of an extra belongs to row t of the observations.
 
     Bounds, environment and name as stored complete the given `conventions`. No environment is made.
@@ -52,7 +52,7 @@ def read_minari(source: str | Path, *, infos: Sequence[str] = (), conventions: C
     directory = locate(source)
     about = metadata_of(directory)
     with told(directory / "data" / METADATA):
-        layout = layout_of(about, infos, directory)
+        layout = layout_of(about, _all_infos(directory, about) if infos == "all" else infos, directory)
         conventions = conventions.over(stated(about, layout.actions, conventions, directory))
     with _episodes(directory, about) as episodes:
         parts = [_rows(episode, layout) for episode in episodes]
@@ -98,9 +98,19 @@ class _Episode:
         path = f"infos/{key}"
         return self.take(path, steps + 1, tuple(self.node(path).shape[1:]))[:-1]
 
+    def info_names(self) -> list[str]:
+        """Extras that hold numbers, by their path below `infos/`."""
+        group = self.arrays.get("infos")
+        if isinstance(group, h5py.Group):
+            names: list[str] = []
+            group.visititems(lambda name, node: names.append(name) if isinstance(node, h5py.Dataset) else None)
+            return sorted(name for name in names if group[name].dtype.kind in "fiub")
+        return sorted(
+            key[6:] for key, value in self.arrays.items() if key.startswith("infos/") and value.dtype.kind in "fiub"
+        )
+
     def _other_infos(self) -> str:
-        found = list(self.arrays.get("infos", ())) or [key[6:] for key in self.arrays if key.startswith("infos/")]
-        return f"ask for one of: {', '.join(sorted(found)) or 'none (the episode has no infos)'}"
+        return f"ask for one of: {', '.join(self.info_names()) or 'none (the episode has no infos)'}"
 
 
 def _check_claim(node: h5py.Dataset, shape: tuple[int, ...], where: str) -> None:
@@ -123,6 +133,13 @@ def _episodes(directory: Path, about: Mapping[str, Any]) -> Iterator[Iterator[_E
         raise damaged("the file is missing", path, expected="the episodes of the dataset")
     with told(path), h5py.File(path, "r", locking="best-effort") as file:
         yield (_group(file, f"episode_{index}", path) for index in range(int(about["total_episodes"])))
+
+
+def _all_infos(directory: Path, about: Mapping[str, Any]) -> list[str]:
+    """Names of the numeric extras of the first episode; the others have the same ones."""
+    with _episodes(directory, about) as episodes:
+        first = next(episodes, None)
+        return [] if first is None else [name for name in first.info_names() if name != SUCCESSOR_KNOWN]
 
 
 def _group(file: h5py.File, name: str, path: Path) -> _Episode:
@@ -181,12 +198,14 @@ def _assembled(
     ended = (columns["terminals"] != 0) | (columns["timeouts"] != 0)
     last = np.cumsum(lengths)[lengths > 0] - 1
     extras[EPISODE_CUT] = _cut(ended, last)
-    narrow = (about.get(OURS) or {}).get("observation_dtype")
+    ours = about.get(OURS) or {}
+    narrow = ours.get("observation_dtype")
     if narrow in ("float32", "float64"):
         columns["observations"] = columns["observations"].astype(narrow, copy=False)
     notes = (*_space_notes(layout.observations), *_episode_notes(ended, last, about))
     dataset = assemble(columns, extras, where=layout.where, conventions=conventions)
-    return replace(dataset, notes=(*notes, *dataset.notes))
+    provenance = {str(key): str(value) for key, value in dict(ours.get("provenance") or {}).items()}
+    return replace(dataset, notes=(*notes, *dataset.notes), provenance=provenance)
 
 
 def _cut(ended: Bools, last: Ints) -> Bools:

@@ -112,6 +112,7 @@ def _own_facts(dataset: Dataset) -> dict[str, Any]:
         "observation_dtype": dataset.observations.dtype.name,
         "env_id": dataset.env_id,
         "name": dataset.name,
+        "provenance": dict(dataset.provenance),
     }
 
 

@@ -1,8 +1,9 @@
 """NumPy archives with D4RL's key names: what people without HDF5 have."""
 
 import zipfile
-from collections.abc import Sequence
+import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,39 +11,47 @@ from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conv
 from stacq.data.checks import OPTIONAL, REQUIRED
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
-from stacq.types import Array
+from stacq.types import Array, Infos
+
+MARKS = (SUCCESSOR_KNOWN, EPISODE_CUT)
+# Every way in which NumPy and zipfile stumble over broken bytes.
+BROKEN_BYTES = (OSError, EOFError, ValueError, TypeError, LookupError, AttributeError, zipfile.BadZipFile, zlib.error)
+BROKEN_SIZES = (MemoryError, OverflowError, RuntimeError)
 
 
-def read_npz(path: Path | str, *, infos: Sequence[str] = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
+def read_npz(path: Path | str, *, infos: Infos = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
     """Read `observations`, `actions`, `rewards`, `terminals` and the optional keys of D4RL; others are ignored."""
     path = Path(path)
     try:
         with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            raw = {key: archive[key] for key in (*REQUIRED, *OPTIONAL) if key in archive}
-            wanted = [*infos, *(key for key in (SUCCESSOR_KNOWN, EPISODE_CUT) if f"infos/{key}" in archive)]
-            extras: dict[str, Array] = {key: archive[f"infos/{key}"] for key in wanted}
+            raw = {key: _array(archive, key, path) for key in (*REQUIRED, *OPTIONAL) if key in archive}
+            stored = [key.removeprefix("infos/") for key in archive if key.startswith("infos/")]
+            wanted = stored if infos == "all" else [*infos, *(key for key in MARKS if key in stored)]
+            extras = {key: _array(archive, f"infos/{key}", path) for key in wanted}
     except FileNotFoundError as error:
         raise InputError("no such file", where=path, expected="a NumPy archive (.npz)", fix="check the path") from error
-    except KeyError as error:
+    except InputError:
+        raise
+    except (*BROKEN_BYTES, *BROKEN_SIZES) as error:
         raise InputError(
-            f"key {error} is missing",
-            where=path,
-            expected="the per-row extras asked for",
-            fix="ask for fewer extras",
-        ) from error
-    except (
-        OSError,
-        ValueError,
-        EOFError,
-        zipfile.BadZipFile,
-        NotImplementedError,
-        TypeError,
-        AttributeError,
-    ) as error:
-        raise InputError(
-            f"not a readable NumPy archive: {error}",
+            f"not a readable NumPy archive ({type(error).__name__})",
             where=path,
             expected="an .npz file of plain arrays, as numpy.savez writes",
             fix="write it again with numpy.savez; objects (pickles) are refused",
         ) from error
     return assemble(raw, extras, where=str(path), conventions=conventions.over(Conventions(name=path.stem)))
+
+
+def _array(archive: Any, key: str, path: Path) -> Array:
+    if key not in archive:
+        found = sorted(name.removeprefix("infos/") for name in archive if name.startswith("infos/"))
+        raise InputError(
+            f"key '{key}' is missing",
+            where=path,
+            expected="the per-row extras asked for",
+            fix=f"ask for one of: {', '.join(found) or 'none (the archive has no infos)'}",
+        )
+    value = archive[key]
+    if not isinstance(value, np.ndarray):
+        raise InputError(f"key '{key}' is not an array", where=path, expected="plain arrays", fix="write it again")
+    return value

@@ -112,6 +112,14 @@ def _ignore(message: str) -> None:
 
 
 def _missing(source: str, error: Exception) -> InputError:
+    name, _, number = source.rpartition("-v")
+    if number in ("2", "3"):
+        return InputError(
+            "Gymnasium has retired this version",
+            where=source,
+            expected="a v4 or v5 id",
+            fix=f"use {name}-v4, the same task",
+        )
     return InputError(
         f"cannot be made here: {error}",
         where=source,

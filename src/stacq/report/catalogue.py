@@ -1,5 +1,6 @@
 """The list of known datasets, as a person wants to read it."""
 
+import contextlib
 from pathlib import Path
 
 from rich.console import Console
@@ -7,6 +8,7 @@ from rich.table import Table
 
 from stacq.data.load import cached_file
 from stacq.data.registry import DATASETS, DatasetInfo, find
+from stacq.errors import InputError
 from stacq.files import home
 
 
@@ -18,7 +20,7 @@ def print_catalogue(console: Console | None = None) -> None:
         table.add_column(title, justify=side, no_wrap=True)  # type: ignore[arg-type]
     for info in _shown():
         rows = f"{info.rows:,}" if info.rows else "?"
-        table.add_row(info.name, info.env_id or "none in Gymnasium", rows, _size(info))
+        table.add_row(info.name, _environment(info), rows, _size(info))
     console.print(table)
     console.print(f"\ncache: {home()}", soft_wrap=True)
     console.print(
@@ -28,10 +30,16 @@ def print_catalogue(console: Console | None = None) -> None:
 
 def _shown() -> list[DatasetInfo]:
     """The registry, followed by regenerated sets of other sizes that lie in the cache."""
-    folder = home() / "data" / "stacq"
-    variants = sorted(f"stacq/{path.stem}" for path in folder.glob("*.hdf5"))
-    extra = [find(name) for name in variants if name not in DATASETS and name.partition("@")[0] in DATASETS]
-    return [*DATASETS.values(), *extra]
+    names = sorted(f"stacq/{path.stem}" for path in (home() / "data" / "stacq").glob("*.hdf5"))
+    variants = []
+    for name in names:
+        with contextlib.suppress(InputError):  # a stray file is not ours to complain about
+            variants += [find(name)] if name not in DATASETS else []
+    return [*DATASETS.values(), *variants]
+
+
+def _environment(info: DatasetInfo) -> str:
+    return "as stored" if info.family == "minari" else info.env_id or "none in Gymnasium"
 
 
 def _size(info: DatasetInfo) -> str:

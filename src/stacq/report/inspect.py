@@ -7,15 +7,17 @@ from rich.console import Console
 
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
-from stacq.files import home
-from stacq.report.summary_figure import draw_summary, save_figure
+from stacq.files import check_writable, home
+from stacq.report.summary_figure import draw_summary, figure_format, save_figure
 from stacq.report.summary_text import print_summary
 
 
 def show(dataset: Dataset, path: Path | None = None, console: Console | None = None) -> Path:
     """Print the summary and draw it to `path`, by default a PNG in the cache directory; gives the picture's path."""
+    path = path or home() / "inspect" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', dataset.name) or 'dataset'}.png"
+    figure_format(path)
+    check_writable(path)
     summary = summarise(dataset)
     print_summary(summary, console or Console())
-    path = path or home() / "inspect" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', dataset.name) or 'dataset'}.png"
     save_figure(draw_summary(dataset, summary), path)
     return path

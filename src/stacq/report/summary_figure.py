@@ -68,6 +68,14 @@ def draw_summary(dataset: Dataset, summary: Summary) -> Figure:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write PNG or SVG, as the suffix says; the file appears whole or not at all."""
+    kind = figure_format(path)
+    metadata = {"Date": None} if kind == "svg" else None  # the same data gives the same picture
+    with replacing(path) as temporary, matplotlib.rc_context({"svg.hashsalt": "stacq"}):
+        figure.savefig(temporary, format=kind, metadata=metadata)
+
+
+def figure_format(path: Path) -> str:
+    """The format a suffix asks for; another one than .png or .svg is refused."""
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
         raise InputError(
@@ -76,9 +84,7 @@ def save_figure(figure: Figure, path: Path) -> None:
             expected="a file name ending in .png or .svg",
             fix=f"write to {path.with_suffix('.png')}",
         )
-    metadata = {"Date": None} if kind == "svg" else None  # the same data gives the same picture
-    with replacing(path) as temporary, matplotlib.rc_context({"svg.hashsalt": "stacq"}):
-        figure.savefig(temporary, format=kind, metadata=metadata)
+    return kind
 
 
 def _shortened(name: str, most: int = 80) -> str:

@@ -163,7 +163,7 @@ def _trajectory(maze: Maze, tokens: list[_Token]) -> tuple[Cell, ...]:
 
 
 def _cell(maze: Maze, token: _Token) -> Cell:
-    match = re.fullmatch(r"(\d+),(\d+)", token.text, re.ASCII)
+    match = re.fullmatch(r"(\d{1,9}),(\d{1,9})", token.text, re.ASCII)
     if not match:
         _fail(maze.name, token.line, token.column, f"{token.text!r} is not a cell", "x,y with two whole numbers")
     x, y = int(match[1]), int(match[2])

@@ -1,0 +1,131 @@
+"""What one stage leaves for the next: a directory of arrays and a manifest, whole or not there at all.
+
+arrays.safetensors   every array
+manifest.json        kind, configuration, versions, content hash, hashes of what it was made from
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stacq.errors import InputError
+from stacq.files import content_hash, home, unwritable, write_json
+from stacq.types import Array
+
+ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
+
+
+@dataclass(frozen=True, eq=False)
+class Artefact:
+    """Arrays with their manifest, as read from a directory."""
+
+    directory: Path
+    kind: str
+    config: Mapping[str, Any]
+    parents: Mapping[str, str]  # name of the input -> its hash
+    content: str  # hash of the arrays
+    arrays: Mapping[str, Array]
+
+
+def cache_key(kind: str, config: Mapping[str, Any], parents: Mapping[str, str]) -> str:
+    """Name of the artefact that a stage would make: the same inputs and options give the same name."""
+    text = json.dumps([kind, dict(config), dict(parents)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+
+def cache_directory(kind: str, config: Mapping[str, Any], parents: Mapping[str, str]) -> Path:
+    return home() / kind / cache_key(kind, config, parents)
+
+
+def write_artefact(
+    directory: Path, kind: str, arrays: Mapping[str, Array], config: Mapping[str, Any], parents: Mapping[str, str]
+) -> Artefact:
+    """Write under a temporary name beside `directory`, sync, rename; an older artefact there is replaced."""
+    from safetensors.numpy import save_file
+
+    arrays = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+    artefact = Artefact(directory, kind, config, parents, content_hash(arrays), arrays)
+    manifest = {
+        "kind": kind,
+        "config": dict(config),
+        "parents": dict(parents),
+        "content": artefact.content,
+        "made_by": f"stacq {version('stacq')}, numpy {np.__version__}",
+    }
+    try:
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
+        try:
+            save_file(arrays, staging / ARRAYS)
+            with open(staging / ARRAYS, "rb") as handle:
+                os.fsync(handle.fileno())
+            write_json(staging / MANIFEST, manifest)
+            staging.chmod(0o755)
+            if directory.exists():
+                shutil.rmtree(directory)
+            staging.rename(directory)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except OSError as error:
+        raise unwritable(directory, error) from error
+    return artefact
+
+
+def read_artefact(directory: Path, kind: str) -> Artefact:
+    """Read and verify: the manifest must be of that kind and its hash must fit the arrays."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        arrays = load_file(directory / ARRAYS)
+    except FileNotFoundError as error:
+        raise InputError(
+            f"no {kind} artefact here ({Path(error.filename or '').name} is missing)",
+            where=directory,
+            expected=f"a directory with {MANIFEST} and {ARRAYS}",
+            fix="check the path, or run the stage that makes it",
+        ) from error
+    except (OSError, ValueError, SafetensorError) as error:
+        raise _damaged(directory, str(error)) from error
+    if not isinstance(manifest, dict) or manifest.get("kind") != kind:
+        raise InputError(
+            f"this is not a {kind} artefact",
+            where=directory,
+            expected=f"kind '{kind}' in its manifest",
+            fix="check the path",
+        )
+    found = content_hash(arrays)
+    if found != manifest.get("content"):
+        raise _damaged(directory, "its arrays do not fit the hash in its manifest")
+    return Artefact(directory, kind, manifest["config"], manifest["parents"], found, arrays)
+
+
+def check_parent(artefact: Artefact, name: str, found: str, label: str) -> None:
+    """Refuse an artefact that was made from another input than the one at hand, and say which is stale."""
+    made_from = artefact.parents.get(name)
+    if made_from != found:
+        raise InputError(
+            f"this {artefact.kind} artefact was made from another {name}",
+            where=artefact.directory,
+            expected=f"{label}, hash {found[:12]}; it was made from {str(made_from)[:12]}",
+            fix=f"make the {artefact.kind} again for this {name}",
+        )
+
+
+def _damaged(directory: Path, reason: str) -> InputError:
+    return InputError(
+        f"the artefact is damaged: {reason}",
+        where=directory,
+        expected="arrays as they were written",
+        fix="delete the directory and run the stage again",
+    )

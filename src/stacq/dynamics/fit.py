@@ -1,0 +1,281 @@
+"""Fitting both ensembles in one compiled program: every member with its own split, order and stopping."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from stacq.data.dataset import Dataset
+from stacq.data.normaliser import Normaliser
+from stacq.dynamics.models import PRECISION, Dynamics, Models
+from stacq.errors import InputError
+from stacq.nn.mlp import MLP, init_ensemble
+from stacq.types import Float32s, Ints
+
+HELD_OUT_SHARE, HELD_OUT_ROWS = 0.05, 20_000  # kept from every member, whichever is less
+VALIDATION_CHUNK = 4096  # rows at a time, so that activations stay small
+MIN_STEP_SCALE = 1e-6  # of a dimension that no step of the data moves
+
+
+@dataclass(frozen=True)
+class FitConfig:
+    """How the ensembles are fitted; the defaults are what measured best, `PAPER` is the published recipe."""
+
+    forward_members: int = 7
+    inverse_members: int = 3
+    hidden: tuple[int, ...] = (256, 256, 256)
+    learning_rate: float = 1e-3
+    schedule: Literal["constant", "cosine"] = "cosine"  # cosine falls to zero at max_epochs
+    max_epochs: int = 200
+    forward_patience: int = 50  # epochs without a new best before a member stops
+    inverse_patience: int = 50
+    batch: int = 256
+    validation: float = 0.1  # share of rows held out, another tenth for every member
+    scale_targets: bool = True  # forward targets in units of the data's own steps
+    normalise: bool = True
+    seed: int = 0
+
+
+PAPER = FitConfig(
+    learning_rate=3e-4,
+    schedule="constant",
+    max_epochs=1000,
+    forward_patience=50,
+    inverse_patience=20,
+    scale_targets=False,
+)
+PAPER_ANTMAZE = FitConfig(**{**asdict(PAPER), "hidden": (256, 256, 256, 256), "normalise": False})
+SMALL = FitConfig(forward_members=3, inverse_members=2, hidden=(128, 128), max_epochs=40, forward_patience=10)
+DEFAULT = FitConfig()
+PRESETS = {"default": DEFAULT, "paper": PAPER, "paper-antmaze": PAPER_ANTMAZE, "small": SMALL}
+
+
+class Curve(NamedTuple):
+    """What the fit reports after an epoch: losses by member, in the units of the loss."""
+
+    epoch: int
+    forward_training: Float32s  # [F]
+    forward_validation: Float32s  # [F]
+    inverse_training: Float32s  # [I]
+    inverse_validation: Float32s  # [I]
+    running: int  # members that have not stopped
+
+
+class Rows(NamedTuple):
+    """The rows with known successors, on the device, in normalised units."""
+
+    s: jax.Array  # [N, S]
+    a: jax.Array  # [N, A]
+    s_next: jax.Array  # [N, S]
+    target: jax.Array  # [N, S], what a forward member predicts
+
+
+class Learner(NamedTuple):
+    """One ensemble in training; every array has a leading member axis."""
+
+    network: MLP
+    moments: optax.OptState
+    best: MLP
+    best_loss: jax.Array  # [M]
+    stale: jax.Array  # [M], epochs since the best
+
+
+class State(NamedTuple):
+    forward: Learner
+    inverse: Learner
+
+
+class Split(NamedTuple):
+    """Row numbers that each member of an ensemble trains on and is judged on."""
+
+    training: jax.Array  # [M, T]
+    validation: jax.Array  # [M, V]
+
+
+class Losses(NamedTuple):
+    training: jax.Array  # [M]
+    validation: jax.Array  # [M]
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """Trained dynamics, how they came about, and the rows that no member was trained or stopped on."""
+
+    dynamics: Dynamics
+    curves: tuple[Curve, ...]
+    held_out: Ints  # dataset rows
+
+
+def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Curve], None] | None = None) -> Fit:
+    """Fit forward and inverse ensembles to the rows whose successor is known.
+
+    Some rows are kept from every member, so that the ensembles' means can be judged on rows that none of
+    them saw; of the rest, each member holds out a share of its own for early stopping.
+    """
+    held_out, rows = _hold_out(dataset, config)
+    normaliser = Normaliser.fit(dataset.observations) if config.normalise else _untouched(dataset)
+    data, step_mean, step_scale = _rows(dataset, rows, normaliser, config)
+    keys = jax.random.split(jax.random.key(config.seed), 5)
+    splits = (
+        _split(keys[0], config.forward_members, len(rows), config),
+        _split(keys[1], config.inverse_members, len(rows), config),
+    )
+    state = _init(keys[2], keys[3], dataset, config)
+    curves: list[Curve] = []
+    for epoch in range(config.max_epochs):
+        state, losses = _epoch(state, data, splits, jax.random.fold_in(keys[4], epoch), config)
+        curves.append(_curve(epoch, state, losses, config))
+        if on_epoch:
+            on_epoch(curves[-1])
+        if curves[-1].running == 0:
+            break
+    models = Models(state.forward.best, state.inverse.best, step_mean, step_scale)
+    bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
+    parents = {"dataset": dataset.fingerprint}
+    return Fit(Dynamics(models, normaliser, *bounds, asdict(config), parents), tuple(curves), held_out)
+
+
+def _hold_out(dataset: Dataset, config: FitConfig) -> tuple[Ints, Ints]:
+    """Rows kept from every member, and the rest; rows without a known successor are in neither."""
+    known = np.random.default_rng(config.seed).permutation(np.flatnonzero(dataset.successor_known))
+    count = min(int(HELD_OUT_SHARE * len(known)), HELD_OUT_ROWS)
+    if (len(known) - count) * (1 - config.validation) < config.batch:
+        raise InputError(
+            f"{len(known)} rows with a known successor",
+            where=dataset.name or "dataset",
+            expected=f"enough for a batch of {config.batch} beside the rows held out",
+            fix="collect more data, or choose a smaller batch",
+        )
+    return np.sort(known[:count]), np.sort(known[count:])
+
+
+def _untouched(dataset: Dataset) -> Normaliser:
+    return Normaliser.identity(dataset.observation_size)
+
+
+def _rows(dataset: Dataset, rows: Ints, normaliser: Normaliser, config: FitConfig) -> tuple[Rows, jax.Array, jax.Array]:
+    s, s_next = (normaliser.apply(values[rows]) for values in (dataset.observations, dataset.next_observations))
+    step = s_next - s
+    mean, scale = np.zeros(s.shape[1], dtype=np.float32), np.ones(s.shape[1], dtype=np.float32)
+    if config.scale_targets:
+        mean, scale = step.mean(axis=0), np.maximum(step.std(axis=0), MIN_STEP_SCALE)
+    arrays = (s, dataset.actions[rows].astype(np.float32), s_next, (step - mean) / scale)
+    return Rows(*map(jnp.asarray, arrays)), jnp.asarray(mean), jnp.asarray(scale)
+
+
+def _split(key: jax.Array, members: int, rows: int, config: FitConfig) -> Split:
+    held = max(int(config.validation * rows), 1)
+    held -= held % VALIDATION_CHUNK if held > VALIDATION_CHUNK else 0  # whole chunks: one shape, one program
+    order = jax.vmap(lambda member: jax.random.permutation(member, rows))(jax.random.split(key, members))
+    return Split(order[:, held:], order[:, :held])
+
+
+def _init(k_forward: jax.Array, k_inverse: jax.Array, dataset: Dataset, config: FitConfig) -> State:
+    s, a = dataset.observation_size, dataset.action_size
+    forward = init_ensemble(k_forward, config.forward_members, (s + a, *config.hidden, s))
+    inverse = init_ensemble(k_inverse, config.inverse_members, (2 * s, *config.hidden, a))
+    adam = _optimiser(config, 1)
+    return State(*(_learner(network, adam) for network in (forward, inverse)))
+
+
+def _learner(network: MLP, adam: optax.GradientTransformation) -> Learner:
+    members = network.members
+    copy = jax.tree.map(jnp.copy, network)
+    return Learner(network, adam.init(network), copy, jnp.full(members, jnp.inf), jnp.zeros(members, jnp.int32))
+
+
+def _optimiser(config: FitConfig, batches: int) -> optax.GradientTransformation:
+    if config.schedule == "constant":
+        return optax.adam(config.learning_rate)
+    return optax.adam(optax.cosine_decay_schedule(config.learning_rate, config.max_epochs * batches))
+
+
+@partial(jax.jit, static_argnames="config", donate_argnums=0)
+def _epoch(
+    state: State, data: Rows, splits: tuple[Split, Split], key: jax.Array, config: FitConfig
+) -> tuple[State, tuple[Losses, Losses]]:
+    """One pass over every member's rows, then its validation; one compiled program for both ensembles."""
+    batches = splits[0].training.shape[1] // config.batch
+    adam = _optimiser(config, batches)
+    orders = [
+        _orders(k, split.training, batches, config) for k, split in zip(jax.random.split(key), splits, strict=True)
+    ]
+    running = (state.forward.stale < config.forward_patience, state.inverse.stale < config.inverse_patience)
+
+    def step(state: State, rows: list[jax.Array]) -> tuple[State, tuple[jax.Array, jax.Array]]:
+        forward, f_loss = _train(state.forward, *_forward_batch(data, rows[0]), running[0], adam)
+        inverse, i_loss = _train(state.inverse, *_inverse_batch(data, rows[1]), running[1], adam)
+        return State(forward, inverse), (f_loss, i_loss)
+
+    with jax.default_matmul_precision(PRECISION):
+        state, (f_losses, i_losses) = jax.lax.scan(step, state, orders)
+        forward = _judge(state.forward, data, splits[0].validation, _forward_batch, running[0])
+        inverse = _judge(state.inverse, data, splits[1].validation, _inverse_batch, running[1])
+    losses = (Losses(f_losses.mean(axis=0), forward[1]), Losses(i_losses.mean(axis=0), inverse[1]))
+    return State(forward[0], inverse[0]), losses
+
+
+def _orders(key: jax.Array, training: jax.Array, batches: int, config: FitConfig) -> jax.Array:
+    """A new order of each member's rows, as [batches, M, batch]."""
+    members = training.shape[0]
+    order = jax.vmap(jax.random.permutation)(jax.random.split(key, members), training)
+    return order[:, : batches * config.batch].reshape(members, batches, config.batch).swapaxes(0, 1)
+
+
+def _forward_batch(data: Rows, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Eq. (9): (s, a) against the state difference."""
+    return jnp.concatenate([data.s[rows], data.a[rows]], axis=-1), data.target[rows]
+
+
+def _inverse_batch(data: Rows, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Eq. (10): (s, s') against the action."""
+    return jnp.concatenate([data.s[rows], data.s_next[rows]], axis=-1), data.a[rows]
+
+
+def _loss(network: MLP, inputs: jax.Array, targets: jax.Array) -> jax.Array:
+    return jnp.mean((network(inputs) - targets) ** 2)
+
+
+def _train(
+    learner: Learner, inputs: jax.Array, targets: jax.Array, running: jax.Array, adam: optax.GradientTransformation
+) -> tuple[Learner, jax.Array]:
+    """One Adam step of every member that has not stopped."""
+    losses, gradients = jax.vmap(jax.value_and_grad(_loss))(learner.network, inputs, targets)
+    updates, moments = adam.update(gradients, learner.moments)
+    updates = jax.tree.map(lambda update: jnp.where(_like(running, update), update, 0), updates)
+    return learner._replace(network=optax.apply_updates(learner.network, updates), moments=moments), losses
+
+
+def _judge(
+    learner: Learner,
+    data: Rows,
+    rows: jax.Array,
+    batch: Callable[[Rows, jax.Array], tuple[jax.Array, jax.Array]],
+    running: jax.Array,
+) -> tuple[Learner, jax.Array]:
+    """Validation losses, and the best snapshot of each member brought up to date."""
+    members, count = rows.shape
+    chunks = rows.reshape(members, -1, min(count, VALIDATION_CHUNK)).swapaxes(0, 1)
+    losses = jax.lax.map(lambda chunk: jax.vmap(_loss)(learner.network, *batch(data, chunk)), chunks).mean(axis=0)
+    better = running & (losses < learner.best_loss)
+    best = jax.tree.map(lambda new, old: jnp.where(_like(better, new), new, old), learner.network, learner.best)
+    stale = jnp.where(better, 0, learner.stale + 1)
+    return learner._replace(best=best, best_loss=jnp.where(better, losses, learner.best_loss), stale=stale), losses
+
+
+def _like(members: jax.Array, array: jax.Array) -> jax.Array:
+    """A flag per member, shaped to broadcast against one of the ensemble's arrays."""
+    return members.reshape(-1, *(1,) * (array.ndim - 1))
+
+
+def _curve(epoch: int, state: State, losses: tuple[Losses, Losses], config: FitConfig) -> Curve:
+    running = (state.forward.stale < config.forward_patience).sum() + (
+        state.inverse.stale < config.inverse_patience
+    ).sum()
+    forward, inverse = (tuple(map(np.asarray, each)) for each in losses)
+    return Curve(epoch, forward[0], forward[1], inverse[0], inverse[1], int(running))

@@ -1,0 +1,147 @@
+"""Forward and inverse ensembles: f(s, a) -> s' and I(s, s') -> a.
+
+Inside, states are normalised; `Dynamics` speaks raw units. Everything is float32 at full precision:
+on GPUs the reduced formats are as coarse as the tolerances that reachability tests with.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stacq.artefacts import read_artefact, write_artefact
+from stacq.data.normaliser import Normaliser
+from stacq.errors import InputError
+from stacq.nn.mlp import MLP
+from stacq.types import Array, Float32s
+
+KIND = "dynamics"
+PRECISION = "highest"
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Models:
+    """Both ensembles, in normalised units.
+
+    A forward member predicts the state difference in units of `step_scale`, the standard deviation of the
+    data's differences: without it, the dimensions that one step hardly moves would count for nothing in the
+    loss, and these are the ones that decide reachability.
+    """
+
+    forward: MLP  # [F, ...] members: (s, a) -> (s' - s - step_mean) / step_scale
+    inverse: MLP  # [I, ...] members: (s, s') -> a
+    step_mean: jax.Array  # [S]
+    step_scale: jax.Array  # [S]
+
+
+def forward_members(models: Models, s: jax.Array, a: jax.Array) -> jax.Array:
+    """Next states by every member, [F, ..., S]."""
+    with jax.default_matmul_precision(PRECISION):
+        steps: jax.Array = jax.vmap(lambda member: member(jnp.concatenate([s, a], axis=-1)))(models.forward)
+    return s + models.step_mean + models.step_scale * steps
+
+
+def forward_mean(models: Models, s: jax.Array, a: jax.Array) -> jax.Array:
+    """Section 4.1: the prediction f(s, a) is the ensemble's mean, [..., S]."""
+    return forward_members(models, s, a).mean(axis=0)
+
+
+def inverse_mean(models: Models, s: jax.Array, s_next: jax.Array) -> jax.Array:
+    """Section 4.1: the prediction I(s, s') is the ensemble's mean, [..., A]; it may leave the action bounds."""
+    with jax.default_matmul_precision(PRECISION):
+        actions: jax.Array = jax.vmap(lambda member: member(jnp.concatenate([s, s_next], axis=-1)))(models.inverse)
+    return actions.mean(axis=0)
+
+
+_forward = jax.jit(forward_mean)
+_spread = jax.jit(lambda models, s, a: forward_members(models, s, a).std(axis=0))
+_inverse = jax.jit(inverse_mean)
+
+
+@dataclass(frozen=True, eq=False)
+class Dynamics:
+    """Trained dynamics of one dataset, usable on their own: raw states and actions in, raw out."""
+
+    models: Models
+    normaliser: Normaliser
+    action_low: Float32s  # [A]
+    action_high: Float32s  # [A]
+    config: dict[str, Any]
+    parents: dict[str, str]
+
+    @staticmethod
+    def load(directory: Path | str) -> "Dynamics":
+        """Read what `save` wrote, verified against its hash."""
+        artefact = read_artefact(Path(directory), KIND)
+        arrays = artefact.arrays
+
+        def network(name: str) -> MLP:
+            layers = range(sum(key.startswith(f"{name}.weights.") for key in arrays))
+            weights = tuple(jnp.asarray(arrays[f"{name}.weights.{layer}"]) for layer in layers)
+            return MLP(weights, tuple(jnp.asarray(arrays[f"{name}.biases.{layer}"]) for layer in layers))
+
+        step_mean, step_scale = jnp.asarray(arrays["step_mean"]), jnp.asarray(arrays["step_scale"])
+        return Dynamics(
+            models=Models(network("forward"), network("inverse"), step_mean, step_scale),
+            normaliser=Normaliser(arrays["normaliser.mean"], arrays["normaliser.scale"]),
+            action_low=arrays["action_low"],
+            action_high=arrays["action_high"],
+            config=dict(artefact.config),
+            parents=dict(artefact.parents),
+        )
+
+    def save(self, directory: Path | str) -> None:
+        write_artefact(Path(directory), KIND, self.arrays(), self.config, self.parents)
+
+    def arrays(self) -> dict[str, Array]:
+        """Everything that a prediction depends on, by name."""
+        arrays: dict[str, Any] = {
+            "normaliser.mean": self.normaliser.mean,
+            "normaliser.scale": self.normaliser.scale,
+            "action_low": self.action_low,
+            "action_high": self.action_high,
+            "step_mean": self.models.step_mean,
+            "step_scale": self.models.step_scale,
+        }
+        for name, network in (("forward", self.models.forward), ("inverse", self.models.inverse)):
+            arrays |= {f"{name}.weights.{layer}": weight for layer, weight in enumerate(network.weights)}
+            arrays |= {f"{name}.biases.{layer}": bias for layer, bias in enumerate(network.biases)}
+        return {key: np.asarray(value) for key, value in arrays.items()}
+
+    def predict(self, observations: ArrayLike, actions: ArrayLike) -> Float32s:
+        """Next observations, [..., S], as the mean of the forward ensemble."""
+        s, a = self._state(observations, "observations"), self._action(actions)
+        return self.normaliser.invert(np.asarray(_forward(self.models, s, a)))
+
+    def spread(self, observations: ArrayLike, actions: ArrayLike) -> Float32s:
+        """Standard deviation of the forward members' predictions, [..., S], in raw units."""
+        s, a = self._state(observations, "observations"), self._action(actions)
+        return np.asarray(_spread(self.models, s, a)) * self.normaliser.scale
+
+    def infer(self, observations: ArrayLike, next_observations: ArrayLike) -> Float32s:
+        """Actions that lead from one observation to the next, [..., A]; not clipped to the bounds."""
+        s = self._state(observations, "observations")
+        return np.asarray(_inverse(self.models, s, self._state(next_observations, "next_observations")))
+
+    def _state(self, values: ArrayLike, name: str) -> jax.Array:
+        return jnp.asarray(self.normaliser.apply(_checked(values, name, len(self.normaliser.mean))))
+
+    def _action(self, values: ArrayLike) -> jax.Array:
+        return jnp.asarray(_checked(values, "actions", len(self.action_low)), dtype=jnp.float32)
+
+
+def _checked(values: ArrayLike, name: str, size: int) -> Array:
+    array = np.asarray(values)
+    if array.shape[-1:] != (size,):
+        raise InputError(f"{name} have shape {array.shape}", expected=f"{size} numbers in the last axis", fix="reshape")
+    if not np.isfinite(array).all():
+        place = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise InputError(
+            f"{name} hold {array[tuple(place)]} at {place}", expected="finite numbers", fix="remove these rows first"
+        )
+    return array
