@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import tyro
 from tyro.conf import Positional, subcommand
@@ -199,6 +199,67 @@ class Maze:
 
 
 @dataclass(frozen=True)
+class FitDynamics:
+    """Fit forward and inverse ensembles to a dataset, and say how good they are."""
+
+    source: Positional[str]
+    """A file, a Minari directory or id, or a name."""
+    preset: Literal["default", "paper", "paper-antmaze", "small"] = "default"
+    """The recipe: `default` measured best, `paper` is the published one, `small` suits a laptop."""
+    epochs: int | None = None
+    """Most epochs; by default as the preset says."""
+    seed: int = 0
+    out: Path | None = None
+    """Directory of the artefact; by default one in the cache."""
+
+    def run(self) -> None:
+        from stacq.pipeline import fit_dynamics
+
+        fit_dynamics(self.source, self.preset, self.epochs, self.seed, self.out)
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Find which states of a dataset are reachable from which, with fitted dynamics."""
+
+    source: Positional[str]
+    """A file, a Minari directory or id, or a name."""
+    dynamics: Path
+    """Directory that `stacq dynamics fit` made."""
+    epsilon: float = 0.1
+    """Largest disagreement of the models, in units of one step's range."""
+    norm: Literal["linf", "l1", "l2", "l2-unrooted"] = "linf"
+    estimator: Literal["auto", "random", "corners"] = "auto"
+    """Actions behind the ranges: uniform ones, or corners and fewer uniform ones. auto: corners on a CPU."""
+    actions: int = 1000
+    """Uniform actions behind every range."""
+    clip: bool = False
+    """Clip inverse actions to the action bounds before they are tried."""
+    cap: int | None = None
+    """Most states per set."""
+    engine: Literal["cpu", "gpu"] = "cpu"
+    """Which engine searches the boxes; both give the same sets."""
+    out: Path | None = None
+    """Where to draw the picture (.png or .svg); by default in the cache directory."""
+    STOPPED: ClassVar[str] = "finished chunks are kept, and the same command goes on from there"
+
+    def run(self) -> None:
+        from stacq.pipeline import find_reachable
+        from stacq.reach.build import ReachConfig
+
+        options = ReachConfig(self.epsilon, self.norm, self.estimator, self.actions, self.clip, self.cap)
+        find_reachable(self.source, self.dynamics, options, self.engine, self.out)
+
+
+@dataclass(frozen=True)
+class DynamicsGroup:
+    """Learned dynamics. The one verb is `fit`: `stacq dynamics fit --help`."""
+
+    def run(self) -> None:
+        raise InputError("this group has one verb", where="stacq dynamics", fix="run `stacq dynamics fit DATASET`")
+
+
+@dataclass(frozen=True)
 class Data:
     """Datasets: list, inspect, generate, download, convert."""
 
@@ -207,6 +268,8 @@ Verb = (
     Annotated[Demo, subcommand("run")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[Maze, subcommand("maze")]
+    | Annotated[Reach, subcommand("reach")]
+    | Annotated[DynamicsGroup, subcommand("dynamics")]
     | Annotated[Data, subcommand("data")]
 )
 DataVerb = (
@@ -246,6 +309,10 @@ def parse(arguments: Sequence[str]) -> Any:
     if list(arguments) == ["--version"]:
         print(f"stacq {version('stacq')}")
         sys.exit(0)
+    if list(arguments[:2]) == ["dynamics", "fit"]:
+        return tyro.cli(FitDynamics, prog="stacq dynamics fit", args=arguments[2:])
+    if list(arguments) == ["dynamics"]:
+        arguments = ["dynamics", "--help"]
     if arguments and arguments[0] == "data":
         return tyro.cli(DataVerb, prog="stacq data", description=Data.__doc__, args=arguments[1:])
     return tyro.cli(Verb, prog="stacq", description=DESCRIPTION, args=arguments)

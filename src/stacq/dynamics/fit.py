@@ -1,7 +1,7 @@
 """Fitting both ensembles in one compiled program: every member with its own split, order and stopping."""
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -31,7 +31,7 @@ class FitConfig:
     hidden: tuple[int, ...] = (256, 256, 256)
     learning_rate: float = 1e-3
     schedule: Literal["constant", "cosine"] = "cosine"  # cosine falls to zero at max_epochs
-    max_epochs: int = 200
+    max_epochs: int = 150
     forward_patience: int = 50  # epochs without a new best before a member stops
     inverse_patience: int = 50
     batch: int = 256
@@ -126,9 +126,10 @@ def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Cu
         _split(keys[1], config.inverse_members, len(rows), config),
     )
     state = _init(keys[2], keys[3], dataset, config)
+    program = replace(config, seed=0)  # the seed is no part of the compiled program: one for all seeds
     curves: list[Curve] = []
     for epoch in range(config.max_epochs):
-        state, losses = _epoch(state, data, splits, jax.random.fold_in(keys[4], epoch), config)
+        state, losses = _epoch(state, data, splits, jax.random.fold_in(keys[4], epoch), program)
         curves.append(_curve(epoch, state, losses, config))
         if on_epoch:
             on_epoch(curves[-1])
@@ -186,7 +187,8 @@ def _init(k_forward: jax.Array, k_inverse: jax.Array, dataset: Dataset, config: 
 def _learner(network: MLP, adam: optax.GradientTransformation) -> Learner:
     members = network.members
     copy = jax.tree.map(jnp.copy, network)
-    return Learner(network, adam.init(network), copy, jnp.full(members, jnp.inf), jnp.zeros(members, jnp.int32))
+    worst = jnp.full(members, jnp.inf, jnp.float32)  # the type spelt out: a weak one would compile the epoch twice
+    return Learner(network, adam.init(network), copy, worst, jnp.zeros(members, jnp.int32))
 
 
 def _optimiser(config: FitConfig, batches: int) -> optax.GradientTransformation:

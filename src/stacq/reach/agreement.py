@@ -1,5 +1,6 @@
 """Is there an action that leads there? Forward and inverse models must agree (section 4.1, appendix C)."""
 
+from functools import partial
 from typing import Literal
 
 import jax
@@ -33,3 +34,11 @@ def norm_of(scaled: jax.Array, norm: Norm) -> jax.Array:
         return jnp.abs(scaled).sum(axis=-1)
     squares = (scaled**2).sum(axis=-1)
     return jnp.sqrt(squares) if norm == "l2" else squares
+
+
+@partial(jax.jit, static_argnames="norm")
+def distance(
+    models: Models, s: jax.Array, s_next: jax.Array, sizes: jax.Array, low: jax.Array, high: jax.Array, norm: Norm
+) -> jax.Array:
+    """Appendix C: the models' disagreement about (s, s') in units of the range of one step from s, [...]."""
+    return norm_of(residuals(models, s, s_next, low, high)[0] / sizes, norm)

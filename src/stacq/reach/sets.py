@@ -1,0 +1,109 @@
+"""Which states of the data can be reached in one step from each state of the data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stacq.artefacts import check_parent, read_artefact, write_artefact
+from stacq.data.dataset import Dataset
+from stacq.errors import InputError
+from stacq.types import Array, Bools, Ints
+
+KIND = "reach"
+
+
+@dataclass(frozen=True, eq=False)
+class ReachableSets:
+    """For anchor row i, the rows j whose next state s'_j is reachable from s_i, as flat indices and offsets.
+
+    Always true: indices are rows with a known successor, sorted and unique within a set, and i is in its own
+    set if its successor is known. `check` verifies it against a dataset.
+    """
+
+    indptr: Ints  # [N + 1]
+    indices: Ints  # [M]
+    config: Mapping[str, Any]  # every option behind the sets
+    parents: Mapping[str, str]  # hashes of the dataset and of the dynamics
+    facts: Mapping[str, Any]  # what was counted while they were made
+
+    def __len__(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def sizes(self) -> Ints:
+        """Number of reachable states of each anchor, [N]."""
+        return np.diff(self.indptr)
+
+    def of(self, row: int) -> Ints:
+        """The rows whose next states are reachable from the state of `row`."""
+        return self.indices[self.indptr[row] : self.indptr[row + 1]]
+
+    @property
+    def anchors(self) -> Ints:
+        """The anchor of every entry of `indices`, [M]."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), self.sizes)
+
+    @property
+    def pairs(self) -> int:
+        return len(self.indices)
+
+    def check(self, dataset: Dataset) -> None:
+        """Raise unless every promise holds for that dataset."""
+        problem = _broken_promise(self, dataset)
+        if problem:
+            raise InputError(
+                f"these reachable sets do not fit the dataset: {problem}",
+                where=dataset.name or "dataset",
+                expected="sets made for this dataset",
+                fix="make them again",
+            )
+
+    def save(self, directory: Path | str) -> None:
+        arrays: dict[str, Array] = {"indptr": self.indptr, "indices": self.indices.astype(np.int32)}
+        manifest = {"options": dict(self.config), "facts": dict(self.facts)}
+        write_artefact(Path(directory), KIND, arrays, manifest, self.parents)
+
+    @staticmethod
+    def load(directory: Path | str, dataset: Dataset | None = None) -> "ReachableSets":
+        """Read what `save` wrote; given the dataset, refuse sets that were made from another one."""
+        artefact = read_artefact(Path(directory), KIND)
+        if dataset is not None:
+            check_parent(artefact, "dataset", dataset.fingerprint, dataset.name or "the dataset")
+        arrays = artefact.arrays
+        return ReachableSets(
+            indptr=arrays["indptr"],
+            indices=arrays["indices"].astype(np.int64),
+            config=artefact.config["options"],
+            parents=artefact.parents,
+            facts=artefact.config["facts"],
+        )
+
+
+def _broken_promise(sets: ReachableSets, dataset: Dataset) -> str:
+    indices = sets.indices
+    if len(sets) != len(dataset):
+        return f"{len(sets):,} sets for {len(dataset):,} rows"
+    if sets.indptr[0] != 0 or sets.indptr[-1] != len(indices) or (sets.sizes < 0).any():
+        return "the offsets are not offsets"
+    if len(indices) and not (indices.min() >= 0 and indices.max() < len(dataset)):
+        return "indices outside the data"
+    if not dataset.successor_known[indices].all():
+        return "rows without a known successor"
+    first = np.zeros(len(indices), dtype=np.bool_)
+    first[sets.indptr[:-1][sets.sizes > 0]] = True
+    if not (np.diff(indices, prepend=-1) > 0)[~first].all():
+        return "unsorted or repeated indices"
+    if not own_present(sets)[dataset.successor_known].all():
+        return "a state's own successor is missing from its set"
+    return ""
+
+
+def own_present(sets: ReachableSets) -> Bools:
+    """Whether each row is in its own set, [N]."""
+    present = np.zeros(len(sets), dtype=np.bool_)
+    anchors = sets.anchors
+    present[anchors[anchors == sets.indices]] = True
+    return present

@@ -1,0 +1,222 @@
+"""Fitting: what is learned, from which rows, when each member stops, and that seeds decide everything."""
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from dynamics_cases import linear_data
+from stacq.artefacts import ARRAYS, MANIFEST
+from stacq.data.dataset import Dataset
+from stacq.data.normaliser import Normaliser
+from stacq.dynamics import fit as fitting
+from stacq.dynamics.fit import PRESETS, Curve, Fit, FitConfig, fit
+from stacq.dynamics.models import Dynamics
+from stacq.errors import InputError
+from stacq.types import Float32s, Floats
+
+CONFIG = FitConfig(forward_members=3, inverse_members=2, hidden=(16,), learning_rate=1e-2, max_epochs=30, batch=32)
+# Steps too long to settle: members stop early, and not all at once.
+RESTLESS = replace(
+    CONFIG, learning_rate=0.05, schedule="constant", forward_patience=2, inverse_patience=1, scale_targets=False
+)
+
+
+@pytest.fixture(scope="module")
+def data() -> Dataset:
+    """Every episode ends in a row whose successor is NaN."""
+    return linear_data([20] * 40)
+
+
+@pytest.fixture(scope="module")
+def fitted(data: Dataset) -> Fit:
+    return fit(data, CONFIG)
+
+
+@pytest.fixture(scope="module")
+def restless(data: Dataset) -> Fit:
+    return fit(data, RESTLESS)
+
+
+def bits(dynamics: Dynamics) -> bytes:
+    return b"".join(array.tobytes() for array in dynamics.arrays().values())
+
+
+def rmse(error: Floats) -> float:
+    return float(np.sqrt(np.mean(error**2)))
+
+
+def test_a_linear_system_is_learned(data: Dataset, fitted: Fit) -> None:
+    rows = fitted.held_out
+    s, a, s_next = data.observations[rows], data.actions[rows], data.next_observations[rows]
+    assert rmse(fitted.dynamics.predict(s, a) - s_next) < 0.1 * rmse(s - s_next)
+    assert rmse(fitted.dynamics.infer(s, s_next) - a) < 0.3 * a.std()
+
+
+def test_the_seed_decides_every_bit(data: Dataset, fitted: Fit) -> None:
+    short = replace(CONFIG, max_epochs=2)
+    first, again, other = (fit(data, replace(short, seed=seed)) for seed in (3, 3, 4))
+    assert bits(first.dynamics) == bits(again.dynamics)
+    np.testing.assert_equal(tuple(first.curves[-1]), tuple(again.curves[-1]))
+    np.testing.assert_array_equal(first.held_out, again.held_out)
+    assert bits(first.dynamics) != bits(other.dynamics)
+    assert not np.array_equal(first.held_out, other.held_out)
+
+
+def test_one_program_serves_every_epoch_and_seed(data: Dataset) -> None:
+    config = replace(CONFIG, max_epochs=2, learning_rate=2e-2)
+    compiled: Any = fitting._epoch
+    before = compiled._cache_size()
+    for seed in (0, 1):
+        fit(data, replace(config, seed=seed))
+    assert compiled._cache_size() == before + 1
+
+
+def test_rows_with_an_unknown_successor_are_never_used(data: Dataset, fitted: Fit) -> None:
+    held_out, rows = fitting._hold_out(data, CONFIG)
+    np.testing.assert_array_equal(held_out, fitted.held_out)
+    assert len(held_out) == int(0.05 * data.successor_known.sum())
+    np.testing.assert_array_equal(np.sort(np.concatenate([held_out, rows])), np.flatnonzero(data.successor_known))
+    assert all(np.isfinite(array).all() for array in fitted.dynamics.arrays().values())
+    assert all(np.isfinite(losses).all() for curve in fitted.curves for losses in curve[1:])
+
+
+def test_every_member_has_a_split_of_its_own() -> None:
+    split = fitting._split(jax.random.key(0), 3, 200, CONFIG)
+    training, validation = np.asarray(split.training), np.asarray(split.validation)
+    assert training.shape == (3, 180) and validation.shape == (3, 20)
+    for member in range(3):
+        together = np.concatenate([training[member], validation[member]])
+        np.testing.assert_array_equal(np.sort(together), np.arange(200))
+    assert len({tuple(sorted(rows)) for rows in validation.tolist()}) == 3
+
+
+def test_an_epoch_visits_every_row_at_most_once() -> None:
+    split = fitting._split(jax.random.key(0), 2, 200, CONFIG)
+    orders = np.asarray(fitting._orders(jax.random.key(1), split.training, 5, CONFIG))
+    assert orders.shape == (5, 2, 32)
+    for member in range(2):
+        rows = orders[:, member].ravel()
+        assert len(set(rows.tolist())) == 160
+        assert set(rows.tolist()) <= set(np.asarray(split.training[member]).tolist())
+
+
+def stop_epochs(losses: Float32s, patience: int) -> list[int]:
+    """By hand from [epochs, members]: the last epoch that each member trained in."""
+    stops = []
+    for curve in losses.T:
+        best, stale, stop = np.inf, 0, len(curve) - 1
+        for epoch, loss in enumerate(curve):
+            best, stale = (loss, 0) if loss < best else (best, stale + 1)
+            if stale == patience:
+                stop = epoch
+                break
+        stops.append(stop)
+    return stops
+
+
+def validation(curves: tuple[Curve, ...], name: str) -> Float32s:
+    return np.array([getattr(curve, f"{name}_validation") for curve in curves])
+
+
+def test_members_stop_on_their_own_and_then_stand_still(restless: Fit) -> None:
+    forward, inverse = (validation(restless.curves, name) for name in ("forward", "inverse"))
+    stops = [*stop_epochs(forward, 2), *stop_epochs(inverse, 1)]
+    assert len(set(stops)) > 1
+    assert len(restless.curves) - 1 == max(stops) < RESTLESS.max_epochs - 1
+    for stop, losses in zip(stops, np.concatenate([forward, inverse], axis=1).T, strict=True):
+        assert (losses[stop:] == losses[stop]).all()
+    running = [sum(stop > curve.epoch for stop in stops) for curve in restless.curves]
+    assert [curve.running for curve in restless.curves] == running
+
+
+def test_the_snapshot_is_the_best_of_the_curve(data: Dataset, restless: Fit) -> None:
+    _, rows = fitting._hold_out(data, RESTLESS)
+    arrays = fitting._rows(data, rows, Normaliser.fit(data.observations), RESTLESS)[0]
+    keys = jax.random.split(jax.random.key(RESTLESS.seed), 5)
+    models = restless.dynamics.models
+    sides = ((models.forward, fitting._forward_batch, "forward"), (models.inverse, fitting._inverse_batch, "inverse"))
+    for key, (network, batch, name) in zip(keys, sides, strict=False):
+        held = fitting._split(key, network.members, len(rows), RESTLESS).validation
+        losses = jax.vmap(fitting._loss)(network, *batch(arrays, held))
+        np.testing.assert_allclose(losses, validation(restless.curves, name).min(axis=0), rtol=1e-4)
+
+
+def test_targets_in_their_own_units_change_no_interface(data: Dataset, fitted: Fit, restless: Fit) -> None:
+    assert (np.asarray(restless.dynamics.models.step_scale) == 1).all()
+    assert (np.asarray(fitted.dynamics.models.step_scale) != 1).all()
+    for each in (fitted, restless):
+        predicted = each.dynamics.predict(data.observations[:5], data.actions[:5])
+        assert predicted.shape == (5, 2) and predicted.dtype == np.float32
+        assert np.abs(predicted - data.next_observations[:5]).max() < 1.5
+        assert (each.dynamics.spread(data.observations[:5], data.actions[:5]) > 0).all()
+
+
+def test_saved_and_loaded_dynamics_predict_the_same_bits(data: Dataset, fitted: Fit, tmp_path: Path) -> None:
+    fitted.dynamics.save(tmp_path / "dynamics")
+    loaded = Dynamics.load(tmp_path / "dynamics")
+    s, a, s_next = data.observations[:7], data.actions[:7], data.next_observations[:7]
+    for ours, theirs in ((fitted.dynamics.predict, loaded.predict), (fitted.dynamics.spread, loaded.spread)):
+        np.testing.assert_array_equal(ours(s, a), theirs(s, a))
+    np.testing.assert_array_equal(fitted.dynamics.infer(s, s_next), loaded.infer(s, s_next))
+    assert loaded.parents == {"dataset": data.fingerprint}
+    assert {**loaded.config, "hidden": tuple(loaded.config["hidden"])} == asdict(CONFIG) == fitted.dynamics.config
+
+
+@pytest.mark.parametrize("name", [ARRAYS, MANIFEST])
+def test_a_damaged_artefact_is_refused(fitted: Fit, tmp_path: Path, name: str) -> None:
+    fitted.dynamics.save(tmp_path / "dynamics")
+    path = tmp_path / "dynamics" / name
+    content = bytearray(path.read_bytes())
+    content[-9] ^= 1
+    path.write_bytes(content[: None if name == ARRAYS else -5])
+    with pytest.raises(InputError, match="damaged"):
+        Dynamics.load(tmp_path / "dynamics")
+    path.unlink()
+    with pytest.raises(InputError, match="missing"):
+        Dynamics.load(tmp_path / "dynamics")
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_predictions_of_non_finite_input_are_refused(fitted: Fit, bad: float) -> None:
+    fine, broken = np.zeros((3, 2)), np.zeros((3, 2))
+    broken[1, 0] = bad
+    for call in (fitted.dynamics.predict, fitted.dynamics.spread, fitted.dynamics.infer):
+        for pair in ((broken, fine), (fine, broken)):
+            with pytest.raises(InputError, match=r"at \[1, 0\]"):
+                call(*pair)
+
+
+def test_inputs_of_the_wrong_size_are_refused(fitted: Fit) -> None:
+    for call in (fitted.dynamics.predict, fitted.dynamics.infer):
+        for pair in ((np.zeros((3, 2)), np.zeros((3, 1))), (np.zeros(3), np.zeros(2)), (np.zeros(2), 0.0)):
+            with pytest.raises(InputError, match="shape"):
+                call(*pair)
+
+
+def test_single_states_and_batches_agree(data: Dataset, fitted: Fit) -> None:
+    together = fitted.dynamics.predict(data.observations[:4], data.actions[:4])
+    alone = fitted.dynamics.predict(data.observations[2], data.actions[2])
+    assert alone.shape == (2,)
+    np.testing.assert_allclose(alone, together[2], rtol=1e-5, atol=1e-6)
+
+
+def test_presets_build(data: Dataset) -> None:
+    key = jax.random.key(0)
+    for config in PRESETS.values():
+        assert isinstance(hash(config), int)
+        state = jax.eval_shape(lambda config=config: fitting._init(key, key, data, config))
+        for learner, members in zip(state, (config.forward_members, config.inverse_members), strict=True):
+            shapes = [weight.shape for weight in learner.network.weights]
+            assert len(shapes) == len(config.hidden) + 1 and {shape[0] for shape in shapes} == {members}
+    assert PRESETS["paper"].hidden == (256, 256, 256)
+    assert PRESETS["paper-antmaze"].hidden == (256, 256, 256, 256)
+    assert not PRESETS["paper-antmaze"].normalise
+
+
+def test_too_little_data_is_refused(data: Dataset) -> None:
+    with pytest.raises(InputError, match="known successor"):
+        fit(linear_data([10, 10]), CONFIG)

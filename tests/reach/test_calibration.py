@@ -1,0 +1,98 @@
+"""The refined criterion: hand-worked steps and tolerances, and recall on pairs it has not seen."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from stacq.dynamics.models import Models, forward_mean, inverse_mean
+from stacq.errors import InputError
+from stacq.nn.mlp import MLP
+from stacq.reach.calibration import Calibration, minimax_step, refined, scores
+
+
+def linear(matrix: list[list[float]]) -> MLP:
+    """One member without hidden layers: x -> x @ matrix."""
+    weight = jnp.asarray(matrix)[None]
+    return MLP((weight,), (jnp.zeros((1, weight.shape[2])),))
+
+
+def line_models(guess: float) -> Models:
+    """s' = s + (a, 2 a) exactly; the inverse model always answers `guess`."""
+    inverse = MLP((jnp.zeros((1, 4, 1)),), (jnp.full((1, 1), guess),))
+    forward = linear([[0.0, 0.0], [0.0, 0.0], [1.0, 2.0]])
+    return Models(forward, inverse, jnp.zeros(2), jnp.ones(2))
+
+
+def test_a_wrong_inverse_action_is_corrected_on_the_forward_model() -> None:
+    s, s_next, sizes = jnp.zeros((1, 2)), jnp.array([[0.5, 1.0]]), jnp.array([[2.0, 4.0]])
+    models, one = line_models(guess=-0.25), jnp.ones(1)
+    residual, action = refined(models, s, s_next, sizes, -one, one)
+    np.testing.assert_allclose(action, [[0.5]], atol=2e-3)  # the damping keeps a thousandth of the way
+    np.testing.assert_allclose(residual, [[0.0, 0.0]], atol=4e-3)
+
+
+def test_refined_actions_stay_within_bounds() -> None:
+    s, s_next, sizes = jnp.zeros((1, 2)), jnp.array([[3.0, 6.0]]), jnp.ones((1, 2))
+    models, one = line_models(guess=5.0), jnp.ones(1)
+    residual, action = refined(models, s, s_next, sizes, -one, one)
+    np.testing.assert_allclose(action, [[1.0]])
+    np.testing.assert_allclose(residual, [[-2.0, -4.0]])
+
+
+def test_refinement_never_raises_the_score() -> None:
+    keys = jax.random.split(jax.random.key(0), 8)
+    net = [jax.random.normal(key, shape) * 0.5 for key, shape in zip(keys, [(3, 6, 16), (3, 16, 4)], strict=False)]
+    back = [jax.random.normal(key, shape) * 0.5 for key, shape in zip(keys[2:], [(2, 8, 16), (2, 16, 2)], strict=False)]
+    forward = MLP(tuple(net), (jnp.zeros((3, 16)), jnp.zeros((3, 4))))
+    models = Models(forward, MLP(tuple(back), (jnp.zeros((2, 16)), jnp.zeros((2, 2)))), jnp.zeros(4), jnp.ones(4))
+    s, one = jax.random.normal(keys[4], (50, 4)), jnp.ones(2)
+    s_next = forward_mean(models, s, jax.random.uniform(keys[5], (50, 2), minval=-1.0))  # reachable, so much is to gain
+    sizes = jax.random.uniform(keys[6], (50, 4), minval=0.1, maxval=2.0)
+    residual, action = refined(models, s, s_next, sizes, -one, one)
+    guess = jnp.clip(inverse_mean(models, s, s_next), -one, one)
+    before = scores(np.asarray(forward_mean(models, s, guess) - s_next), np.asarray(sizes))
+    after = scores(np.asarray(residual), np.asarray(sizes))
+    assert (after <= before + 1e-5).all() and np.median(after) < 0.5 * np.median(before)
+    np.testing.assert_allclose(forward_mean(models, s, action) - s_next, residual, atol=1e-5)
+
+
+def test_the_step_minimises_the_maximum_and_not_the_sum_of_squares() -> None:
+    # Errors 0, 0 and 3 that all move with the action: least squares goes 1 down, the minimax 1.5.
+    slopes, error, a = jnp.ones((3, 1)), jnp.array([0.0, 0.0, 3.0]), jnp.zeros(1)
+    moved = minimax_step(slopes, error, a, jnp.full(1, -9.0), jnp.full(1, 9.0))
+    assert -1.75 < float(moved[0]) < -1.25
+
+
+def test_threshold_is_the_order_statistic_of_known_pairs() -> None:
+    sizes = np.full((4, 2), 2.0)
+    residuals = np.array([[0.2, 0.0], [0.0, -0.4], [0.6, 0.1], [0.0, 1.6]])  # scores 0.1, 0.2, 0.3, 0.8
+    fitted = Calibration.fit(residuals, sizes, recall=0.75)
+    assert fitted.threshold == pytest.approx(0.3) and fitted.recall == 0.75
+    assert fitted.accepts(residuals, sizes).tolist() == [True, True, True, False]
+
+
+def test_good_models_keep_epsilon() -> None:
+    fitted = Calibration.fit(np.array([[0.0, 0.01], [0.0, -0.02]]), np.ones((2, 2)))
+    assert fitted == Calibration(threshold=0.1, recall=1.0, worst_dimension=1)
+
+
+def test_recall_holds_on_unseen_pairs() -> None:
+    rng = np.random.default_rng(0)
+    sizes = rng.uniform(0.1, 2.0, (20_000, 5))
+    residuals = rng.standard_t(3, (20_000, 5)) * [0.001, 0.1, 0.01, 0.05, 0.02]
+    fitted = Calibration.fit(residuals[:10_000], sizes[:10_000], recall=0.95)
+    assert fitted.threshold > 0.1
+    assert abs(fitted.accepts(residuals[10_000:], sizes[10_000:]).mean() - 0.95) < 0.01
+    assert fitted.worst_dimension == 1
+
+
+@pytest.mark.parametrize("shapes", [((3, 2), (3, 1)), ((0, 2), (0, 2)), ((2,), (2,))])
+def test_shapes_are_checked(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    with pytest.raises(InputError, match="residuals have shape"):
+        Calibration.fit(np.ones(shapes[0]), np.ones(shapes[1]))
+
+
+def test_recall_is_checked() -> None:
+    with pytest.raises(InputError, match="recall is 0"):
+        Calibration.fit(np.ones((1, 1)), np.ones((1, 1)), recall=0.0)

@@ -1,0 +1,252 @@
+"""Reachable sets: equal to a brute-force search, whole after any kill, and honest about their options."""
+
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import stacq.reach.build as module
+from stacq import Conventions, Dataset, InputError, Normaliser, from_arrays
+from stacq.artefacts import cache_directory, read_artefact
+from stacq.dynamics.fit import FitConfig, fit
+from stacq.dynamics.models import Dynamics, Models, forward_mean, inverse_mean
+from stacq.nn.mlp import MLP
+from stacq.reach.build import ReachConfig, reachable_sets, resolved
+from stacq.reach.ranges import range_actions, ranges, widened
+from stacq.reach.sets import ReachableSets, own_present
+
+STEP = 0.1
+
+
+def walks(episodes: int = 12, length: int = 25, seed: int = 0, terminals: bool = False) -> Dataset:
+    """A point in the plane that moves by a tenth of its action; starts close together, so that paths cross."""
+    rng = np.random.default_rng(seed)
+    actions = rng.uniform(-1, 1, (episodes, length, 2)).astype(np.float32)
+    places = np.cumsum(np.concatenate([rng.uniform(-0.2, 0.2, (episodes, 1, 2)), STEP * actions], axis=1), axis=1)
+    places = places.astype(np.float32)
+    ends = np.zeros((episodes, length), dtype=bool)
+    ends[:, -1] = True
+    stored: dict[str, Any] = {} if terminals else {"next_observations": places[:, 1:].reshape(-1, 2)}
+    return from_arrays(
+        places[:, :-1].reshape(-1, 2),
+        actions.reshape(-1, 2),
+        np.zeros(episodes * length),
+        ends.reshape(-1) if terminals else np.zeros(episodes * length, dtype=bool),
+        timeouts=np.zeros(episodes * length, dtype=bool) if terminals else ends.reshape(-1),
+        **stored,
+        conventions=Conventions(name="walks"),
+    )
+
+
+def exact_models(dataset: Dataset) -> Dynamics:
+    """Dynamics that are exactly right: s' = s + 0.1 a, a = 10 (s' - s); relu(x) - relu(-x) is x."""
+    eye = jnp.eye(2, dtype=jnp.float32)
+    both = jnp.concatenate([jnp.eye(4), -jnp.eye(4)], axis=1)
+
+    def linear(matrix: Any) -> MLP:
+        return MLP((both[None], jnp.concatenate([matrix, -matrix])[None]), (jnp.zeros((1, 8)), jnp.zeros((1, 2))))
+
+    forward = linear(jnp.concatenate([0 * eye, STEP * eye]))
+    inverse = linear(jnp.concatenate([-eye / STEP, eye / STEP]))
+    models = Models(forward, inverse, jnp.zeros(2), jnp.ones(2))
+    bounds = np.full(2, -1, np.float32), np.full(2, 1, np.float32)
+    return Dynamics(models, Normaliser.identity(2), *bounds, {}, {"dataset": dataset.fingerprint})
+
+
+@cache
+def learned() -> tuple[Dataset, Dynamics]:
+    dataset = walks(seed=3)
+    config = FitConfig(2, 2, hidden=(16,), batch=32, max_epochs=30, learning_rate=1e-2)
+    return dataset, fit(dataset, config).dynamics
+
+
+def by_brute_force(dataset: Dataset, dynamics: Dynamics, config: ReachConfig) -> list[list[int]]:
+    """Every pair looked at by itself, with the formulae written out once more."""
+    config = resolved(config)
+    s = dynamics.normaliser.apply(dataset.observations)
+    s_next = dynamics.normaliser.apply(dataset.next_observations)
+    assert config.estimator != "auto"
+    tried = range_actions(dynamics.action_low, dynamics.action_high, config.actions, config.estimator, config.seed)
+    low, high = (np.asarray(side) for side in ranges(dynamics.models, jnp.asarray(s), jnp.asarray(tried)))
+    low, high = widened(low, high, s_next, dataset.successor_known)
+    known = np.flatnonzero(dataset.successor_known)
+    found = []
+    for i in range(len(dataset)):
+        inside = known[((low[i] <= s_next[known]) & (s_next[known] <= high[i])).all(axis=1)]
+        here = jnp.broadcast_to(jnp.asarray(s[i]), (len(inside), 2))
+        a = inverse_mean(dynamics.models, here, jnp.asarray(s_next[inside]))
+        a = jnp.clip(a, dynamics.action_low, dynamics.action_high) if config.clip else a
+        error = np.abs(np.asarray(forward_mean(dynamics.models, here, a)) - s_next[inside]) / (high[i] - low[i])
+        value = {"linf": error.max(axis=1), "l1": error.sum(axis=1), "l2": np.sqrt((error**2).sum(axis=1)),
+                 "l2-unrooted": (error**2).sum(axis=1)}[config.norm]  # fmt: skip
+        found.append(sorted({*inside[value <= config.epsilon].tolist(), *([i] if dataset.successor_known[i] else [])}))
+    return found
+
+
+@pytest.mark.parametrize("norm", ["linf", "l1", "l2", "l2-unrooted"])
+@pytest.mark.parametrize("clip", [False, True])
+def test_equal_to_brute_force(norm: Any, clip: bool) -> None:
+    dataset, dynamics = learned()
+    config = ReachConfig(epsilon=0.31, norm=norm, clip=clip, actions=100, estimator="random")
+    sets = reachable_sets(dataset, dynamics, config)
+    assert [sets.of(row).tolist() for row in range(len(dataset))] == by_brute_force(dataset, dynamics, config)
+    assert sets.pairs > len(dataset)
+
+
+def test_with_exact_models_the_sets_are_the_truth() -> None:
+    """A state is reachable if it lies within a tenth in both directions, up to the sampled range."""
+    dataset = walks()
+    sets = reachable_sets(dataset, exact_models(dataset), ReachConfig(estimator="corners", actions=0, clip=True))
+    gap = np.abs(dataset.observations[:, None] - dataset.next_observations[None]).max(axis=2)
+    truth = [set(np.flatnonzero(row <= STEP * (1 + 1e-6))) for row in gap]
+    found = [set(sets.of(row).tolist()) for row in range(len(dataset))]
+    edge = [set(np.flatnonzero(np.abs(row - STEP) < 1e-5)) for row in gap]
+    assert all(a - e == b - e for a, b, e in zip(found, truth, edge, strict=True))
+
+
+def test_unknown_successors_are_no_candidates_and_have_no_own() -> None:
+    dataset = walks(terminals=True)
+    assert not dataset.successor_known.all()
+    sets = reachable_sets(dataset, exact_models(dataset))
+    sets.check(dataset)
+    assert (own_present(sets) == dataset.successor_known).all()
+    assert dataset.successor_known[sets.indices].all()
+
+
+def test_chunks_do_not_change_the_sets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dataset, dynamics = learned()
+    whole = reachable_sets(dataset, dynamics)
+    monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
+    monkeypatch.setattr(module, "CHUNK", 37)
+    pieces = reachable_sets(dataset, dynamics)
+    np.testing.assert_array_equal(whole.indptr, pieces.indptr)
+    np.testing.assert_array_equal(whole.indices, pieces.indices)
+    assert whole.facts == pieces.facts
+
+
+def test_both_engines_agree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dataset, dynamics = learned()
+    one = reachable_sets(dataset, dynamics, engine="cpu")
+    monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
+    np.testing.assert_array_equal(one.indices, reachable_sets(dataset, dynamics, engine="gpu").indices)
+
+
+def test_the_cache_key_covers_data_models_and_options() -> None:
+    dataset, dynamics = learned()
+    first = reachable_sets(dataset, dynamics)
+    seen: list[int] = []
+    reachable_sets(dataset, dynamics, progress=seen.append)
+    assert seen == []  # taken from the cache
+    reachable_sets(dataset, dynamics, replace(ReachConfig(), epsilon=0.2), progress=seen.append)
+    assert seen
+    other = exact_models(dataset)
+    assert reachable_sets(dataset, other).parents["dynamics"] != first.parents["dynamics"]
+
+
+def test_caps_are_counted_and_keep_the_own_successor() -> None:
+    dataset, dynamics = learned()
+    config = ReachConfig(epsilon=0.5)
+    free, capped = reachable_sets(dataset, dynamics, config), reachable_sets(dataset, dynamics, replace(config, cap=3))
+    assert capped.sizes.max() <= 3 < free.sizes.max()
+    assert capped.facts["capped"] == free.pairs - capped.pairs > 0
+    capped.check(dataset)
+    for row in range(len(dataset)):
+        assert set(capped.of(row)) <= set(free.of(row))
+
+
+def test_saved_sets_are_verified(tmp_path: Path) -> None:
+    dataset, dynamics = learned()
+    sets = reachable_sets(dataset, dynamics)
+    sets.save(tmp_path / "sets")
+    again = ReachableSets.load(tmp_path / "sets", dataset)
+    np.testing.assert_array_equal(again.indices, sets.indices)
+    assert again.config == sets.config and again.facts == sets.facts
+    with pytest.raises(InputError, match="another dataset"):
+        ReachableSets.load(tmp_path / "sets", walks(seed=9))
+
+
+@pytest.mark.parametrize("harm", ["own", "order", "range", "rows"])
+def test_broken_promises_are_found(harm: str) -> None:
+    dataset, dynamics = learned()
+    sets = reachable_sets(dataset, dynamics, ReachConfig(epsilon=0.5))
+    indices, indptr = sets.indices.copy(), sets.indptr.copy()
+    row = int(np.flatnonzero(sets.sizes > 1)[0])
+    if harm == "own":
+        other = next(j for j in sets.of(row) if j != row)
+        indices[indptr[row] : indptr[row + 1]][sets.of(row) == row] = other
+    elif harm == "order":
+        indices[indptr[row] : indptr[row + 1]] = indices[indptr[row] : indptr[row + 1]][::-1]
+    elif harm == "range":
+        indices[-1] = len(dataset)
+    else:
+        indptr = indptr[:-1]
+    with pytest.raises(InputError, match="do not fit"):
+        replace(sets, indices=indices, indptr=indptr).check(dataset)
+
+
+def test_options_are_frozen_in_the_manifest_and_the_choice_is_told() -> None:
+    dataset, dynamics = learned()
+    said: list[str] = []
+    sets = reachable_sets(dataset, dynamics, ReachConfig(epsilon=0.2), log=said.append)
+    assert sets.config["estimator"] == "corners" and sets.config["epsilon"] == 0.2
+    assert any("64 uniform actions and the corners" in line for line in said)
+    assert read_artefact(cache_directory("reach", sets.config, sets.parents), "reach").config["options"] == dict(
+        sets.config
+    )
+
+
+KILLED = """
+import os, signal, sys
+sys.path[:0] = sys.argv[1].split(os.pathsep)
+import stacq.reach.build as module
+from test_reach_build import learned
+module.CHUNK = 37
+make, done = module._Maker.make, 0
+def count(self, start):
+    global done
+    done += 1
+    if done == 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return make(self, start)
+module._Maker.make = count
+module.reachable_sets(*learned())
+"""
+
+
+def test_a_killed_run_goes_on_and_leaves_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHUNK", 37)
+    died = subprocess.run([sys.executable, "-c", KILLED, str(Path(__file__).parent)], timeout=120, check=False)
+    assert died.returncode == -signal.SIGKILL
+    left = sorted(path.name for path in (tmp_path / "home" / "reach").rglob("*.npz"))
+    assert left == ["000000000.npz", "000000037.npz", "000000074.npz"]
+    made: list[int] = []
+    keep = module._Maker.make
+
+    def noting(self: Any, start: int) -> Any:
+        made.append(start)
+        return keep(self, start)
+
+    monkeypatch.setattr(module._Maker, "make", noting)
+    dataset, dynamics = learned()
+    resumed = reachable_sets(dataset, dynamics)
+    assert made[0] == 111
+    monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
+    fresh = reachable_sets(dataset, dynamics)
+    for one in (resumed, fresh):
+        one.check(dataset)
+    np.testing.assert_array_equal(resumed.indices, fresh.indices)
+    files = [sorted((tmp_path / home / "reach").rglob("*.*")) for home in ("home", "other")]
+    assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+
+
+def test_an_unwritable_cache_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("in the way")
+    with pytest.raises(InputError, match="cannot write"):
+        reachable_sets(*learned())
