@@ -4,6 +4,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from stacq.data.dataset import Dataset
 from stacq.reach.sets import ReachableSets
@@ -33,6 +34,7 @@ def _draw_sizes(ax: Axes, found: Stitching) -> None:
     sizes, counts = (np.array(column) for column in zip(*found.size_histogram, strict=True))
     ax.bar(sizes, counts, width=0.9, color=BAR)
     ax.set(xlabel="states in the set", ylabel="states of the data", yscale="log")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_title("Sizes of reachable sets", loc="left", color=INK, weight="bold")
     ax.spines[["top", "right"]].set_visible(False)
 
