@@ -27,7 +27,7 @@ import numpy as np
 from stacq import Dataset, load
 from stacq.dynamics.models import Dynamics, Models, forward_members, inverse_mean
 from stacq.envs.gym import make_env
-from stacq.reach.calibration import refined
+from stacq.reach.calibration import Calibration, refined
 from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.ranges import Estimator, range_actions, ranges, widened
 from stacq.types import Array, Float32s, Float64s, Ints
@@ -278,10 +278,10 @@ def measure(setting: Setting, anchors: int, workers: int) -> dict[str, Array]:
     kept, more_weight = likely_and_others(pairs, rng)
     pairs = {name: column[kept] for name, column in pairs.items()} | {"weight": weight[kept] * more_weight}
     anchor, s, s_next = anchor[kept], s[anchor[kept]], s_next[kept]
-    residual, action = batched(
+    residual, spread, action = batched(
         lambda s, s_next, sizes: refined(dynamics.models, s, s_next, sizes, *bounds), s, s_next, pairs["range"]
     )
-    pairs |= {"goal": s_next, "residual_refined": residual, "action_refined": action}
+    pairs |= {"goal": s_next, "residual_refined": residual, "spread_refined": spread, "action_refined": action}
     clock.say(f"refining {len(anchor)} pairs")
     inverse = np.clip(pairs["action"], *bounds)
     pairs |= simulate(setting, setting.known[chosen], anchor, s_next, inverse, action, workers)
@@ -438,15 +438,16 @@ def variant_scores(judged: Judged) -> dict[str, Float64s]:
     scores: dict[str, Float64s] = {}
     for kind in ("", "_clipped", "_refined"):
         e = np.abs(pairs[f"residual{kind}"])
-        spread = pairs["spread" if kind == "" else "spread_clipped"]
+        spread = pairs[f"spread{kind}"]
         sigma = np.sqrt((e[fit] ** 2).mean(axis=0))
         trust = np.sqrt((e[fit] ** 2).mean(axis=0) / (spread[fit] ** 2).mean(axis=0))  # error per unit of spread
         name = kind.strip("_") or "free"
         scores |= {
             f"{name}: e / r": (e / size).max(axis=1),
-            f"{name}: e / sqrt((0.1 r)^2 + (2 sigma)^2)": (e / np.hypot(0.1 * size, 2 * sigma)).max(axis=1),
+            f"{name}: e / hypot(0.1 r, sigma)": (e / np.hypot(0.1 * size, sigma)).max(axis=1),
             f"{name}: e / (0.1 r + q95)": (e / (0.1 * size + np.quantile(e[fit], 0.95, axis=0))).max(axis=1),
-            f"{name}: e / sqrt((0.1 r)^2 + (2 spread)^2)": (e / np.hypot(0.1 * size, 2 * trust * spread)).max(axis=1),
+            f"{name}: e / hypot(0.1 r, spread)": (e / np.hypot(0.1 * size, trust * spread)).max(axis=1),
+            f"{name}: e / hypot(0.1 r, 2 spread)": (e / np.hypot(0.1 * size, 2 * trust * spread)).max(axis=1),
             f"{name}: (e + 2 spread) / r": ((e + 2 * trust * spread) / size).max(axis=1),
         }
     outside = np.maximum(np.abs(pairs["action"]) - 1.0, 0.0).max(axis=1)  # all three bodies act within [-1, 1]
@@ -471,7 +472,15 @@ def variant_table(judged: Judged) -> list[dict[str, Any]]:
             rows.append({"criterion": name, "own_goal": recall, **quality(judged, score, threshold)})
         if name.endswith("e / r"):
             rows.append({"criterion": name, "own_goal": "-", **quality(judged, score, 0.1)})
-    return rows
+    return [*rows, calibrated_row(judged)]
+
+
+def calibrated_row(judged: Judged) -> dict[str, Any]:
+    """What the library offers, as it is: `stacq.reach.calibration`, fitted on one half of the known pairs."""
+    columns = tuple(judged.pairs[name] for name in ("residual_refined", "spread_refined", "range"))
+    fitted = Calibration.fit(*(column[judged.fit] for column in columns))
+    found = quality(judged, fitted.scores(*columns).astype(np.float64), fitted.threshold)
+    return {"criterion": "stacq.reach.calibration", "own_goal": ">= 0.95", **found}
 
 
 def curve_table(judged: Judged) -> list[dict[str, Any]]:
@@ -557,6 +566,15 @@ def markdown(title: str, rows: list[dict[str, Any]]) -> str:
     return "\n".join([f"\n### {title}\n", *(f"| {line} |" for line in lines)])
 
 
+def _plain(value: Any) -> Any:
+    """JSON knows no NaN: a share of nothing becomes null."""
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and value != value else value
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--bodies", nargs="+", default=list(BODIES), choices=list(BODIES))
@@ -580,7 +598,7 @@ def main() -> None:
         print(f"\n## {body}\n\n{json.dumps(results[body]['facts'], indent=1)}")
         for part in ("norms", "variants", "curves", "estimators"):
             print(markdown(f"{body}: {part}", results[body][part]), flush=True)
-        chosen.out.write_text(json.dumps(results))
+        chosen.out.write_text(json.dumps(_plain(results)))
 
 
 if __name__ == "__main__":
