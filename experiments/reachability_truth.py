@@ -392,7 +392,7 @@ def judge(pairs: dict[str, Array]) -> Judged:
     return Judged(pairs, *halves, ~own, pairs["weight"], hit, better, best, int(pairs["asked"][1]))
 
 
-def quality(judged: Judged, score: Float64s, threshold: float) -> dict[str, float]:
+def quality(judged: Judged, score: Float64s, threshold: float) -> dict[str, float | None]:
     """What a criterion `score <= threshold` does to known pairs and to candidates."""
     weight = judged.weight * judged.other
     accepted = weight * (score <= threshold)
@@ -409,7 +409,7 @@ def quality(judged: Judged, score: Float64s, threshold: float) -> dict[str, floa
             f"precision_{near}": share(accepted, reachable),
             f"recall_{near}": share(weight * reachable, score <= threshold),
         }
-    return {name: round(float(value), 4) for name, value in result.items()}
+    return {name: None if np.isnan(value) else round(float(value), 4) for name, value in result.items()}
 
 
 def share(weight: Float64s, true: Array) -> float:
@@ -602,4 +602,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    import reachability_truth  # by its name, so that workers import it once and keep their simulators
+
+    reachability_truth.main()
