@@ -5,6 +5,7 @@ policy under `metadata/`, which is ignored.
 """
 
 import contextlib
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -157,7 +158,7 @@ def _node(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
             expected=f"an array under '{key}'",
             fix="check the writer",
         )
-    claimed, held = int(np.prod(node.shape, dtype=float)) * node.dtype.itemsize, node.id.get_storage_size()
+    claimed, held = claimed_and_held(node)
     if claimed > max(SMALL, GZIP_LIMIT * held):
         raise InputError(
             f"key '{key}' claims shape {node.shape}, {claimed:,} bytes, but the file holds {held:,} bytes for it",
@@ -166,6 +167,11 @@ def _node(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
             fix="the file is damaged or was never filled: download or write it again",
         )
     return node
+
+
+def claimed_and_held(node: h5py.Dataset) -> tuple[int, int]:
+    """Bytes that an array's header promises and bytes that the file holds for it: a damaged header can promise any."""
+    return math.prod(node.shape or ()) * node.dtype.itemsize, node.id.get_storage_size()
 
 
 def _stored_infos(file: h5py.File) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
 from stacq.data.checks import check_shapes
 from stacq.data.dataset import Dataset
-from stacq.data.hdf5 import GZIP_LIMIT, SMALL
+from stacq.data.hdf5 import GZIP_LIMIT, SMALL, claimed_and_held
 from stacq.data.minari_layout import (
     MAIN_FILE,
     METADATA,
@@ -115,9 +115,8 @@ class _Episode:
 
 def _check_claim(node: h5py.Dataset, shape: tuple[int, ...], where: str) -> None:
     """A damaged header can claim any shape; reading it would fill the memory with zeros."""
-    claimed = math.prod(shape) * node.dtype.itemsize
-    if claimed > SMALL and claimed > GZIP_LIMIT * node.id.get_storage_size():
-        held = node.id.get_storage_size()
+    claimed, held = claimed_and_held(node)
+    if claimed > max(SMALL, GZIP_LIMIT * held):
         raise damaged(f"'{node.name}' claims shape {shape}, but the file holds {held:,} bytes for it", where)
 
 

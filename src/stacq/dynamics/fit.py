@@ -230,12 +230,12 @@ def _orders(key: jax.Array, training: jax.Array, batches: int, config: FitConfig
 
 
 def _forward_batch(data: Rows, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Eq. (9): (s, a) against the state difference."""
+    """Eq. (7): (s, a) against the state difference."""
     return jnp.concatenate([data.s[rows], data.a[rows]], axis=-1), data.target[rows]
 
 
 def _inverse_batch(data: Rows, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Eq. (10): (s, s') against the action."""
+    """Eq. (8): (s, s') against the action."""
     return jnp.concatenate([data.s[rows], data.s_next[rows]], axis=-1), data.a[rows]
 
 

@@ -25,7 +25,7 @@ def compiled(function: Function) -> Function:
 
 @compiled
 def backup(q: float, r: float, gamma: float, v: float, alpha: float) -> float:
-    """Eqs. (1), (2), (3) and (6): one update towards r + gamma max Q(s', .), where v is that maximum."""
+    """Eqs. (1), (2), (3) and (5): one update towards r + gamma max Q(s', .), where v is that maximum."""
     return (1 - alpha) * q + alpha * (r + gamma * v)
 
 

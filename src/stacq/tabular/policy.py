@@ -15,7 +15,7 @@ InverseModel = Callable[[IntArray, IntArray], IntArray]
 
 
 def greedy(table: Table, q: FloatArray) -> IntArray:
-    """Eqs. (7) and (8): the best allowed entry of each state, the first one of equals."""
+    """Eq. (6), and BCQL's policy in section 3.2: the best allowed entry of each state, the first one of equals."""
     source = table.pairs.source
     best = table.allowed & (q == values(table, q, -np.inf)[source])
     return _first(np.flatnonzero(best & ~table.final[source]), source, table.pairs.n_states)

@@ -71,7 +71,7 @@ def best_paths(mdp: MDP, data: Dataset, k: int, *, exactly: bool = False) -> Pat
 
 
 def scql_k(mdp: MDP, data: Dataset, k: int, *, exactly: bool = False) -> Table:
-    """Appendix H: SCQL with whole paths as entries; for k = 1 it is eq. (6)."""
+    """Appendix H: SCQL with whole paths as entries; for k = 1 it is eq. (5)."""
     return best_paths(mdp, data, k, exactly=exactly).table
 
 

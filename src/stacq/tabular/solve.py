@@ -54,7 +54,7 @@ def bcql(mdp: MDP, data: Dataset) -> Table:
 
 
 def scql(mdp: MDP, data: Dataset, reach: Reachability | None = None) -> Table:
-    """SCQL, eq. (6): every (s, s') with s and s' in D and s' in SR(s).
+    """SCQL, eq. (5): every (s, s') with s and s' in D and s' in SR(s).
 
     `reach` replaces the SR of the dynamics. It may leave pairs out and may name states outside D, walls for
     instance, but a pair inside D that no action realises has no reward and is refused.
@@ -70,13 +70,13 @@ def scql(mdp: MDP, data: Dataset, reach: Reachability | None = None) -> Table:
 
 
 def batch_mask(pairs: Pairs, data: Dataset) -> BoolArray:
-    """(s, a) in D, the condition under the maximum of eqs. (3) and (8)."""
+    """(s, a) in D, the condition under the maximum of eq. (3) and of BCQL's policy in section 3.2."""
     n_actions = 1 + max(int(pairs.action.max(initial=0)), int(data.action.max(initial=0)))
     return np.isin(pairs.source * n_actions + pairs.action, data.state * n_actions + data.action)
 
 
 def state_mask(pairs: Pairs, seen: BoolArray) -> BoolArray:
-    """s in D and s' in D, the condition under the maximum of eqs. (6) and (7)."""
+    """s in D and s' in D, the condition under the maximum of eqs. (5) and (6)."""
     return seen[pairs.source] & seen[pairs.target]
 
 
@@ -100,7 +100,7 @@ def _check_real(mdp: MDP, reach: Reachability, seen: BoolArray) -> None:
 
 
 def state_constrained(mdp: MDP, data: Dataset, q0: float) -> MDP:
-    """Definition 3.3, eq. (5): M_S, with s_terminal as the last state.
+    """Definition 3.3: M_S, with s_terminal as the last state.
 
     States outside D go to s_terminal with the initial value as reward. So do data states without an allowed
     successor, for which the definition leaves no transition at all: both are worth q0.
