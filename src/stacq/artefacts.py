@@ -50,9 +50,10 @@ def write_artefact(
     directory: Path, kind: str, arrays: Mapping[str, Array], config: Mapping[str, Any], parents: Mapping[str, str]
 ) -> Artefact:
     """Write under a temporary name beside `directory`, sync, rename; an older artefact there is replaced."""
+    from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
-    arrays = {key: np.ascontiguousarray(value) for key, value in arrays.items()}
+    arrays = {key: np.asarray(value, order="C") for key, value in arrays.items()}  # single numbers stay so
     artefact = Artefact(directory, kind, config, parents, content_hash(arrays), arrays)
     manifest = {
         "kind": kind,
@@ -75,7 +76,7 @@ def write_artefact(
             staging.rename(directory)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:  # a full disk is told in the library's own class
         raise unwritable(directory, error) from error
     return artefact
 

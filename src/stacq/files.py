@@ -65,9 +65,9 @@ def content_hash(arrays: Mapping[str, Array]) -> str:
     return digest.hexdigest()
 
 
-def unwritable(path: Path, error: OSError) -> InputError:
+def unwritable(path: Path, error: Exception) -> InputError:
     return InputError(
-        f"cannot write: {error.strerror or error}",
+        f"cannot write: {getattr(error, 'strerror', None) or error}",
         where=path,
         expected="a writable place with enough free space",
         fix="free some space, choose another output, or set STACQ_HOME to another directory",

@@ -61,5 +61,5 @@ def known_fit(dataset: Dataset, held_out: Sequence[int], biases: Sequence[float]
     forward, inverse = linear_network(step, biases), linear_network(back.T.astype(np.float32), [0.0])
     models = Models(forward, inverse, jnp.zeros(2), jnp.ones(2))
     bounds = np.asarray(dataset.action_low, np.float32), np.asarray(dataset.action_high, np.float32)
-    dynamics = Dynamics(models, Normaliser.identity(2), *bounds, {}, {"dataset": dataset.fingerprint})
-    return Fit(dynamics, (), np.array(held_out, dtype=np.int64))
+    rows = np.array(held_out, dtype=np.int64)
+    return Fit(Dynamics(models, Normaliser.identity(2), *bounds, {}, {"dataset": dataset.fingerprint}, rows), ())

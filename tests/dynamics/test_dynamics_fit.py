@@ -7,15 +7,17 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from dynamics_cases import linear_data
-from stacq.artefacts import ARRAYS, MANIFEST
+from stacq.artefacts import ARRAYS, MANIFEST, write_artefact
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
 from stacq.dynamics import fit as fitting
 from stacq.dynamics.fit import PRESETS, Curve, Fit, FitConfig, fit
-from stacq.dynamics.models import Dynamics
+from stacq.dynamics.models import KIND, Dynamics
 from stacq.errors import InputError
+from stacq.files import content_hash
 from stacq.types import Float32s, Floats
 
 CONFIG = FitConfig(forward_members=3, inverse_members=2, hidden=(16,), learning_rate=1e-2, max_epochs=30, batch=32)
@@ -164,6 +166,36 @@ def test_saved_and_loaded_dynamics_predict_the_same_bits(data: Dataset, fitted: 
     np.testing.assert_array_equal(fitted.dynamics.infer(s, s_next), loaded.infer(s, s_next))
     assert loaded.parents == {"dataset": data.fingerprint}
     assert {**loaded.config, "hidden": tuple(loaded.config["hidden"])} == asdict(CONFIG) == fitted.dynamics.config
+    np.testing.assert_array_equal(loaded.held_out, fitted.held_out)
+    assert loaded.held_out.dtype == np.int64 and len(loaded.held_out)
+
+
+def test_dynamics_saved_without_held_out_rows_still_load(fitted: Fit, tmp_path: Path) -> None:
+    arrays = {key: value for key, value in fitted.dynamics.arrays().items() if key != "held_out"}
+    written = write_artefact(tmp_path / "old", KIND, arrays, fitted.dynamics.config, fitted.dynamics.parents)
+    old = Dynamics.load(tmp_path / "old")
+    assert old.held_out.dtype == np.int64 and not len(old.held_out)
+    assert content_hash(old.arrays()) == written.content != content_hash(fitted.dynamics.arrays())
+
+
+def test_held_out_rows_are_verified_by_the_hash(fitted: Fit, tmp_path: Path) -> None:
+    fitted.dynamics.save(tmp_path / "dynamics")
+    arrays = load_file(tmp_path / "dynamics" / ARRAYS)
+    arrays["held_out"] = arrays["held_out"] + 1
+    save_file(arrays, tmp_path / "dynamics" / ARRAYS)
+    with pytest.raises(InputError, match="damaged"):
+        Dynamics.load(tmp_path / "dynamics")
+
+
+def test_the_scale_of_steps_is_summed_in_double_precision() -> None:
+    """300,000 equal steps of a float32 tenth: single-precision sums drift, and find a spread where there is none."""
+    data = linear_data([2])
+    rows = np.zeros(300_000, dtype=np.int64)
+    step = replace(data, observations=np.zeros((2, 2), np.float32), next_observations=np.full((2, 2), 0.1, np.float32))
+    _, mean, scale = fitting._rows(step, rows, Normaliser.identity(2), CONFIG)
+    assert np.asarray(mean).dtype == np.asarray(scale).dtype == np.float32
+    assert (np.asarray(mean) == np.float32(0.1)).all()
+    assert (np.asarray(scale) == np.float32(fitting.MIN_STEP_SCALE)).all()
 
 
 @pytest.mark.parametrize("name", [ARRAYS, MANIFEST])

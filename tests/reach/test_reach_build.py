@@ -1,5 +1,6 @@
 """Reachable sets: equal to a brute-force search, whole after any kill, and honest about their options."""
 
+import errno
 import signal
 import subprocess
 import sys
@@ -216,13 +217,17 @@ def count(self, start):
         os.kill(os.getpid(), signal.SIGKILL)
     return make(self, start)
 module._Maker.make = count
-module.reachable_sets(*learned())
+module.reachable_sets(*learned(), module.ReachConfig(criterion=sys.argv[2]))
 """
 
 
-def test_a_killed_run_goes_on_and_leaves_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("criterion", ["paper", "calibrated"])
+def test_a_killed_run_goes_on_and_leaves_the_same_bits(
+    criterion: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "CHUNK", 37)
-    died = subprocess.run([sys.executable, "-c", KILLED, str(Path(__file__).parent)], timeout=120, check=False)
+    arguments = [sys.executable, "-c", KILLED, str(Path(__file__).parent), criterion]
+    died = subprocess.run(arguments, timeout=120, check=False)
     assert died.returncode == -signal.SIGKILL
     left = sorted(path.name for path in (tmp_path / "home" / "reach").rglob("*.npz"))
     assert left == ["000000000.npz", "000000037.npz", "000000074.npz"]
@@ -235,15 +240,54 @@ def test_a_killed_run_goes_on_and_leaves_the_same_bits(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(module._Maker, "make", noting)
     dataset, dynamics = learned()
-    resumed = reachable_sets(dataset, dynamics)
+    config = ReachConfig(criterion=criterion)
+    with monkeypatch.context() as patch:
+        patch.setattr(module._Maker, "_known", None)  # the test that the killed run prepared is taken over
+        resumed = reachable_sets(dataset, dynamics, config)
     assert made[0] == 111
     monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
-    fresh = reachable_sets(dataset, dynamics)
+    fresh = reachable_sets(dataset, dynamics, config)
     for one in (resumed, fresh):
         one.check(dataset)
     np.testing.assert_array_equal(resumed.indices, fresh.indices)
     files = [sorted((tmp_path / home / "reach").rglob("*.*")) for home in ("home", "other")]
     assert [path.read_bytes() for path in files[0]] == [path.read_bytes() for path in files[1]]
+
+
+def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", 37)
+    write = np.savez
+    written: list[str] = []
+
+    def until_full(handle: Any, **arrays: Any) -> None:
+        if len(written) == 3:
+            handle.write(b"the first bytes of a chunk")
+            raise OSError(errno.ENOSPC, "No space left on device")
+        written.append(handle.name)
+        write(handle, **arrays)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", until_full)
+        with pytest.raises(InputError, match="No space left on device") as caught:
+            reachable_sets(*learned())
+    assert "000000111.npz" in str(caught.value) and "free some space" in str(caught.value)
+    left = sorted(path.relative_to(tmp_path / "home" / "reach") for path in (tmp_path / "home").rglob("*.*"))
+    assert {path.parts[0][:9] for path in left} == {".partial-"}  # no artefact, whole or half
+    assert sorted(path.name for path in left if len(path.parts) == 2) == [
+        "000000000.npz",
+        "000000037.npz",
+        "000000074.npz",
+        "test.json",
+    ]
+    dataset, dynamics = learned()
+    done = reachable_sets(dataset, dynamics)
+    done.check(dataset)
+    monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
+    fresh = reachable_sets(dataset, dynamics)
+    np.testing.assert_array_equal(done.indices, fresh.indices)
+    assert done.facts == fresh.facts
 
 
 def test_an_unwritable_cache_is_a_clear_error(tmp_path: Path) -> None:

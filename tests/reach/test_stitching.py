@@ -1,16 +1,20 @@
 """What the sets join, and the two verbs that make and show them."""
 
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from stacq import Dataset
+from stacq import Dataset, load
+from stacq.artefacts import cache_directory
 from stacq.cli import main
 from stacq.data.hdf5 import write_hdf5
+from stacq.dynamics.fit import PRESETS
+from stacq.dynamics.models import KIND, Dynamics
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching
-from test_reach_build import walks
+from test_reach_build import exact_models, walks
 
 
 def hand_made(dataset: Dataset, extra: dict[int, list[int]]) -> ReachableSets:
@@ -57,6 +61,26 @@ def test_fit_and_reach_on_the_command_line(tmp_path: Path, capsys: pytest.Captur
     out = capsys.readouterr().out
     assert "64 uniform actions and the corners" in out and "groups of linked episodes" in out
     assert picture.stat().st_size > 10_000
+    asked = ["--criterion", "calibrated", "--recall", "0.9", "--out", str(picture)]
+    main(["reach", str(path), "--dynamics", str(models), *asked])
+    out = capsys.readouterr().out
+    assert "by the calibrated criterion" in out and "recall 0.9" in out and "held-out rows" in out
+
+
+def test_dynamics_of_the_cache_without_held_out_rows_are_fitted_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "walks.hdf5"
+    write_hdf5(walks(episodes=20, length=25), path)
+    dataset = load(path)
+    config = replace(PRESETS["small"], max_epochs=1)
+    directory = cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
+    exact_models(dataset).save(directory)
+    command = ["dynamics", "fit", str(path), "--preset", "small", "--epochs", "1"]
+    main(command)
+    assert "fitting again" in capsys.readouterr().out and len(Dynamics.load(directory).held_out) == 25
+    main(command)
+    assert f"fitted before: {directory}" in capsys.readouterr().out
 
 
 def test_dynamics_of_another_task_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

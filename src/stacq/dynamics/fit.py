@@ -104,11 +104,15 @@ class Losses(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Trained dynamics, how they came about, and the rows that no member was trained or stopped on."""
+    """Trained dynamics, and how they came about."""
 
     dynamics: Dynamics
     curves: tuple[Curve, ...]
-    held_out: Ints  # dataset rows
+
+    @property
+    def held_out(self) -> Ints:
+        """Rows of the dataset that no member was trained or stopped on."""
+        return self.dynamics.held_out
 
 
 def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Curve], None] | None = None) -> Fit:
@@ -138,7 +142,7 @@ def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Cu
     models = Models(state.forward.best, state.inverse.best, step_mean, step_scale)
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     parents = {"dataset": dataset.fingerprint}
-    return Fit(Dynamics(models, normaliser, *bounds, asdict(config), parents), tuple(curves), held_out)
+    return Fit(Dynamics(models, normaliser, *bounds, asdict(config), parents, held_out), tuple(curves))
 
 
 def _hold_out(dataset: Dataset, config: FitConfig) -> tuple[Ints, Ints]:
@@ -164,7 +168,9 @@ def _rows(dataset: Dataset, rows: Ints, normaliser: Normaliser, config: FitConfi
     step = s_next - s
     mean, scale = np.zeros(s.shape[1], dtype=np.float32), np.ones(s.shape[1], dtype=np.float32)
     if config.scale_targets:
-        mean, scale = step.mean(axis=0), np.maximum(step.std(axis=0), MIN_STEP_SCALE)
+        # Sums over millions of rows lose digits in float32.
+        exact = step.mean(axis=0, dtype=np.float64), step.std(axis=0, dtype=np.float64)
+        mean, scale = exact[0].astype(np.float32), np.maximum(exact[1], MIN_STEP_SCALE).astype(np.float32)
     arrays = (s, dataset.actions[rows].astype(np.float32), s_next, (step - mean) / scale)
     return Rows(*map(jnp.asarray, arrays)), jnp.asarray(mean), jnp.asarray(scale)
 

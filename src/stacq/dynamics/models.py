@@ -4,7 +4,7 @@ Inside, states are normalised; `Dynamics` speaks raw units. Everything is float3
 on GPUs the reduced formats are as coarse as the tolerances that reachability tests with.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from stacq.artefacts import read_artefact, write_artefact
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
 from stacq.nn.mlp import MLP
-from stacq.types import Array, Float32s
+from stacq.types import Array, Float32s, Ints
 
 KIND = "dynamics"
 PRECISION = "highest"
@@ -58,6 +58,10 @@ def inverse_mean(models: Models, s: jax.Array, s_next: jax.Array) -> jax.Array:
     return actions.mean(axis=0)
 
 
+def _no_rows() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
 _forward = jax.jit(forward_mean)
 _spread = jax.jit(lambda models, s, a: forward_members(models, s, a).std(axis=0))
 _inverse = jax.jit(inverse_mean)
@@ -73,6 +77,7 @@ class Dynamics:
     action_high: Float32s  # [A]
     config: dict[str, Any]
     parents: dict[str, str]
+    held_out: Ints = field(default_factory=_no_rows)  # rows of the dataset that no member saw; empty if not known
 
     @staticmethod
     def load(directory: Path | str) -> "Dynamics":
@@ -93,13 +98,18 @@ class Dynamics:
             action_high=arrays["action_high"],
             config=dict(artefact.config),
             parents=dict(artefact.parents),
+            held_out=arrays.get("held_out", _no_rows()),
         )
 
     def save(self, directory: Path | str) -> None:
         write_artefact(Path(directory), KIND, self.arrays(), self.config, self.parents)
 
     def arrays(self) -> dict[str, Array]:
-        """Everything that a prediction depends on, by name."""
+        """Everything that is saved, by name.
+
+        The held-out rows are among it, since what is calibrated on them depends on them; where there are none
+        the name is left out, so that artefacts without them keep their hash.
+        """
         arrays: dict[str, Any] = {
             "normaliser.mean": self.normaliser.mean,
             "normaliser.scale": self.normaliser.scale,
@@ -108,6 +118,8 @@ class Dynamics:
             "step_mean": self.models.step_mean,
             "step_scale": self.models.step_scale,
         }
+        if len(self.held_out):
+            arrays["held_out"] = self.held_out
         for name, network in (("forward", self.models.forward), ("inverse", self.models.inverse)):
             arrays |= {f"{name}.weights.{layer}": weight for layer, weight in enumerate(network.weights)}
             arrays |= {f"{name}.biases.{layer}": bias for layer, bias in enumerate(network.biases)}

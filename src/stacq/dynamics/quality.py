@@ -280,7 +280,7 @@ def _recall_warning(trip: RoundTrip) -> list[str]:
     return [
         f"only {trip.recall[0]:.0%} of true successors pass the paper's criterion at epsilon {trip.epsilons[0]:g} "
         f"(dimension {trip.worst} fails most often): reachable sets by it will miss many true neighbours; "
-        "train longer or on more data"
+        "train longer or on more data, or let `stacq reach` use `--criterion calibrated`"
     ]
 
 

@@ -6,7 +6,8 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 
-from stacq.dynamics.models import Models, forward_mean, inverse_mean
+from stacq.dynamics.models import PRECISION, Models
+from stacq.nn.mlp import MLP
 
 Norm = Literal["linf", "l1", "l2", "l2-unrooted"]
 
@@ -19,8 +20,21 @@ def residuals(
 
     Infinite bounds leave the inverse action as it is, as the authors do.
     """
-    actions = jnp.clip(inverse_mean(models, s, s_next), low, high)
-    return forward_mean(models, s, actions) - s_next, actions
+    with jax.default_matmul_precision(PRECISION):
+        actions = jnp.clip(_mean(models.inverse, jnp.concatenate([s, s_next], axis=-1)), low, high)
+        steps = _mean(models.forward, jnp.concatenate([s, actions], axis=-1))
+    return s + models.step_mean + models.step_scale * steps - s_next, actions
+
+
+def _mean(ensemble: MLP, inputs: jax.Array) -> jax.Array:
+    """The members' mean. They take turns: a CPU then finds each layer's result still in its cache."""
+
+    def add(total: jax.Array, member: MLP) -> tuple[jax.Array, None]:
+        return total + member(inputs), None
+
+    nothing = jnp.zeros((*inputs.shape[:-1], ensemble.biases[-1].shape[-1]), dtype=inputs.dtype)
+    total: jax.Array = jax.lax.scan(add, nothing, ensemble)[0]
+    return total / ensemble.members
 
 
 def norm_of(scaled: jax.Array, norm: Norm) -> jax.Array:

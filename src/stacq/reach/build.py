@@ -1,7 +1,8 @@
 """From dataset and dynamics to reachable sets, in chunks that survive a kill (appendices B and C)."""
 
+import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
@@ -13,24 +14,42 @@ import numpy as np
 
 from stacq.artefacts import cache_directory
 from stacq.data.dataset import Dataset
-from stacq.dynamics.models import Dynamics, Models
-from stacq.files import content_hash, replacing
-from stacq.reach.agreement import Norm, distance
+from stacq.dynamics.models import Dynamics
+from stacq.errors import InputError
+from stacq.files import content_hash, replacing, write_json
+from stacq.reach.agreement import Norm
+from stacq.reach.calibration import RECALL
+from stacq.reach.criterion import (
+    KEPT,
+    Blocks,
+    Criterion,
+    CriterionName,
+    Device,
+    Pairs,
+    calibrated,
+    calibrated_from,
+    device_of,
+    judged,
+    padded,
+    to_facts,
+)
 from stacq.reach.join import BoxIndex, Engine, typical_widths
 from stacq.reach.ranges import Estimator, range_actions, ranges, widened
 from stacq.reach.sets import KIND, ReachableSets
-from stacq.types import Array, Bools, Float32s, Ints
+from stacq.types import Bools, Float32s, Ints
 
 
 @dataclass(frozen=True)
 class ReachConfig:
     """What counts as reachable; frozen in the manifest, and part of the cache key."""
 
+    criterion: CriterionName = "paper"
     epsilon: float = 0.1  # largest disagreement of the models, in units of one step's range
-    norm: Norm = "linf"
+    norm: Norm = "linf"  # of the paper's criterion; the calibrated one is defined for "linf"
     estimator: Estimator | Literal["auto"] = "auto"  # of the ranges; "auto" spends a CPU's time more sparingly
     actions: int = 1000  # uniform actions behind every range
-    clip: bool = False  # inverse actions into the action bounds before they are tried
+    clip: bool = False  # inverse actions into the action bounds before they are tried; calibrated: always
+    recall: float = RECALL  # calibrated: share of true successors that must pass
     cap: int | None = None  # most states per set; a seeded choice that keeps the own successor
     seed: int = 42
 
@@ -39,16 +58,9 @@ PAPER = ReachConfig(estimator="random")
 SPARING = {"estimator": "corners", "actions": 64}  # a tenth of the arithmetic; see docs/reachability.md
 
 CHUNK = 16_384  # anchors whose work is kept or lost together
-
-
-class Sizes(NamedTuple):
-    """How much is computed at a time: a GPU wants large blocks, a CPU small ones."""
-
-    states: int  # anchors per call of the ranges
-    pairs: int  # pairs per call of the agreement test
-
-
-SIZES = {"cpu": Sizes(256, 8_192), "gpu": Sizes(1_024, 131_072)}
+KNOWN_ROWS = 2_000  # known pairs behind the recall, and as many others behind a calibration
+STATES = {"cpu": 256, "gpu": 1_024}  # anchors per call of the ranges
+BLOCKS = {"cpu": Blocks(2_048, 2_048), "gpu": Blocks(131_072, 16_384)}
 
 
 class Chunk(NamedTuple):
@@ -64,11 +76,23 @@ FACTS = ("candidates", "accepted", "own_accepted", "anchors_with_own", "capped")
 
 def resolved(config: ReachConfig) -> ReachConfig:
     """The options as they will be used on this machine."""
+    if config.criterion == "calibrated":
+        config = replace(_checked(config), clip=True)
     if config.estimator != "auto":
         return config
     if jax.default_backend() == "cpu":
         return replace(config, **SPARING)  # type: ignore[arg-type]
     return replace(config, estimator="random")
+
+
+def _checked(config: ReachConfig) -> ReachConfig:
+    where = "the calibrated criterion"
+    if config.norm != "linf":
+        fix = "leave the norm as it is, or use the paper's criterion"
+        raise InputError(f"norm is {config.norm}", where=where, expected="linf, which it is defined for", fix=fix)
+    if not 0 < config.recall <= KEPT:
+        raise InputError(f"recall is {config.recall}", where=where, expected=f"a share above 0 and up to {KEPT}")
+    return config
 
 
 def reachable_sets(
@@ -85,18 +109,23 @@ def reachable_sets(
     Chunks of anchors are written as they are finished: the same call after a kill goes on from there and
     yields the same sets.
     """
-    config = resolved(config)
+    config, say = resolved(config), log or _silent
     parents = {"dataset": dataset.fingerprint, "dynamics": content_hash(dynamics.arrays())}
+    held_out = _held_out(dynamics, parents["dataset"])
+    if config.criterion == "calibrated" and held_out is None:
+        raise _not_calibrated(dataset, dynamics, parents["dataset"])
     if dynamics.parents.get("dataset") not in (None, parents["dataset"]):
-        (log or _silent)("note: the dynamics were fitted to another dataset")
+        say("note: the dynamics were fitted to another dataset")
     directory = cache_directory(KIND, asdict(config), parents)
     if directory.exists():
         return ReachableSets.load(directory)
-    if log:
-        log(f"ranges from {config.actions} uniform actions" + (" and the corners" * (config.estimator == "corners")))
+    say(f"ranges from {config.actions} uniform actions" + (" and the corners" * (config.estimator == "corners")))
     work = directory.with_name(f".partial-{directory.name}")
     seconds: dict[str, float] = {}
     maker = _Maker(dataset, dynamics, config, engine, seconds)
+    test = maker.prepare(work / "test.json", held_out)
+    if "calibration" in test:
+        say("calibrated on held-out rows: threshold {threshold:.2f}, recall {recall:.1%}".format(**test["calibration"]))
     chunks = [_kept(work, start, maker, progress) for start in range(0, len(dataset), CHUNK)]
     facts = dict(zip(FACTS, np.sum([chunk.facts for chunk in chunks], axis=0).tolist(), strict=True))
     counts = np.concatenate([chunk.counts for chunk in chunks])
@@ -105,18 +134,33 @@ def reachable_sets(
         indices=np.concatenate([chunk.rows for chunk in chunks]),
         config=asdict(config),
         parents=parents,
-        facts=facts,
+        facts={**facts, **test},
     )
     sets.check(dataset)
     sets.save(directory)
     rmtree(work, ignore_errors=True)
-    if log:
-        log(", ".join(f"{phase} {value:.1f} s" for phase, value in seconds.items()))
+    say(", ".join(f"{phase} {value:.1f} s" for phase, value in seconds.items()))
     return sets
 
 
 def _silent(_: str) -> None:
     pass
+
+
+def _held_out(dynamics: Dynamics, fingerprint: str) -> Ints | None:
+    """Rows that no member of the dynamics saw, if that is known of any."""
+    ours = dynamics.parents.get("dataset") == fingerprint
+    return dynamics.held_out if ours and len(dynamics.held_out) else None
+
+
+def _not_calibrated(dataset: Dataset, dynamics: Dynamics, fingerprint: str) -> InputError:
+    another = dynamics.parents.get("dataset") != fingerprint
+    return InputError(
+        "these dynamics " + ("were fitted to another dataset" if another else "do not say which rows they held out"),
+        where=dataset.name or "dataset",
+        expected="dynamics with held-out rows of this dataset, to calibrate the criterion on",
+        fix="fit them again with `stacq dynamics fit`, or use the paper's criterion",
+    )
 
 
 def _kept(work: Path, start: int, maker: "_Maker", progress: Callable[[int], None] | None) -> Chunk:
@@ -151,22 +195,56 @@ class _Maker:
         self.s = dynamics.normaliser.apply(dataset.observations)
         self.s_next = dynamics.normaliser.apply(dataset.next_observations)
         self.candidates = np.flatnonzero(self.known)
-        self.models: Models = dynamics.models
+        kind = "cpu" if jax.default_backend() == "cpu" else "gpu"
+        self.states = STATES[kind]
+        self.device: Device = device_of(dynamics, config.clip, BLOCKS[kind])
         low, high = dynamics.action_low, dynamics.action_high
         assert config.estimator != "auto"
         self.actions = jnp.asarray(range_actions(low, high, config.actions, config.estimator, config.seed))
-        wide = np.full_like(low, np.inf)
-        self.bounds = tuple(jnp.asarray(bound) for bound in ((low, high) if config.clip else (-wide, wide)))
-        self.sizes = SIZES["cpu" if jax.default_backend() == "cpu" else "gpu"]
+        self.criterion = Criterion(config.norm, config.epsilon)
         self.index: BoxIndex | None = None
+
+    def prepare(self, path: Path, held_out: Ints | None) -> Mapping[str, Any]:
+        """The test, calibrated if asked, and how known pairs fare in it.
+
+        An earlier run's is taken over from `path`: all chunks must be tested alike.
+        """
+        if path.exists():
+            facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        else:
+            facts = self._timed("known pairs", self._known, held_out)
+            write_json(path, facts)
+        if self.config.criterion == "calibrated":
+            self.criterion = calibrated_from(facts)
+        return facts
+
+    def _known(self, held_out: Ints | None) -> Mapping[str, Any]:
+        """Calibrate on some of the known pairs, judge on others: on its own pairs a calibration looks too good."""
+        calibrating = self.config.criterion == "calibrated"
+        rows = np.random.default_rng(self.config.seed).permutation(self.candidates if held_out is None else held_out)
+        rows = rows[: KNOWN_ROWS * (1 + calibrating)]
+        if not len(rows):
+            return {}
+        criterion, half = self.criterion, len(rows) // 2 if calibrating else 0
+        if calibrating:
+            pairs = self._own_pairs(np.sort(rows[half:]))
+            criterion = calibrated(self.device, pairs, recall=self.config.recall, epsilon=self.config.epsilon)
+        pairs = self._own_pairs(np.sort(rows[:half] if half else rows))
+        return to_facts(criterion, judged(criterion, self.device, pairs, held_out is not None))
+
+    def _own_pairs(self, rows: Ints) -> Pairs:
+        low, high = self._boxes(rows)
+        return Pairs(self.s, self.s_next, rows, high - low, np.arange(len(rows)), rows)
 
     def make(self, start: int) -> Chunk:
         anchors = np.arange(start, min(start + CHUNK, self.rows))
         low, high = self._timed("ranges", self._boxes, anchors)
         indptr, hits = self._timed("join", self._inside, low, high)
-        pairs = np.repeat(anchors, np.diff(indptr)), self.candidates[hits]
-        distances = self._timed("agreement", self._distances, *pairs, high - low, start)
-        return _chunk(anchors, self.known, *pairs, distances <= self.config.epsilon, self.config)
+        place, rows = np.repeat(np.arange(len(anchors)), np.diff(indptr)), self.candidates[hits]
+        del hits  # a crowded chunk has tens of millions
+        pairs = Pairs(self.s, self.s_next, anchors, high - low, place, rows)
+        accepted = self._timed("agreement", self.criterion.accepts, self.device, pairs)
+        return _chunk(anchors, self.known, place, rows, accepted, self.config)
 
     def _timed(self, phase: str, function: Callable[..., Any], *arguments: Any) -> Any:
         started = time.perf_counter()
@@ -176,8 +254,8 @@ class _Maker:
 
     def _boxes(self, anchors: Ints) -> tuple[Float32s, Float32s]:
         parts = [
-            ranges(self.models, jnp.asarray(block), self.actions)
-            for block in _blocks(self.s[anchors], self.sizes.states)
+            ranges(self.device.models, jnp.asarray(block), self.actions)
+            for block in _blocks(self.s[anchors], self.states)
         ]
         low, high = (np.concatenate([np.asarray(part[side]) for part in parts])[: len(anchors)] for side in (0, 1))
         return widened(low, high, self.s_next[anchors], self.known[anchors])
@@ -187,34 +265,19 @@ class _Maker:
             self.index = BoxIndex(self.s_next[self.candidates], widths=typical_widths(low, high), engine=self.engine)
         return self.index.query(low, high)
 
-    def _distances(self, anchors: Ints, rows: Ints, sizes: Float32s, start: int) -> Float32s:
-        """Disagreement of every pair, in blocks of one shape, so that one compiled program serves all."""
-        count = self.sizes.pairs
-        found = []
-        for first in range(0, len(rows), count):
-            i, j = (_padded(part[first : first + count], count) for part in (anchors, rows))
-            blocks = (self.s[i], self.s_next[j], sizes[i - start])
-            found.append(np.asarray(distance(self.models, *map(jnp.asarray, blocks), *self.bounds, self.config.norm)))
-        return np.concatenate([np.empty(0, dtype=np.float32), *found])[: len(rows)]
-
 
 def _blocks(values: Float32s, count: int) -> Iterator[Float32s]:
     """Pieces of `count` rows; the last is filled up by repeating a row."""
     for first in range(0, len(values), count):
-        yield _padded(values[first : first + count], count)
+        yield padded(values[first : first + count], count)
 
 
-def _padded(values: Array, count: int) -> Array:
-    missing = count - len(values)
-    return np.concatenate([values, np.repeat(values[:1], missing, axis=0)]) if missing else values
-
-
-def _chunk(anchors: Ints, known: Bools, i: Ints, j: Ints, accepted: Bools, config: ReachConfig) -> Chunk:
+def _chunk(anchors: Ints, known: Bools, place: Ints, rows: Ints, accepted: Bools, config: ReachConfig) -> Chunk:
     """Accepted pairs plus every own successor, sorted; capped if asked."""
-    own = i == j
+    own = anchors[place] == rows
     has_own = known[anchors]
     keep = accepted | own
-    i, j = i[keep], j[keep]
+    i, j = anchors[place[keep]], rows[keep]
     capped = 0
     if config.cap is not None:
         i, j, capped = _capped(i, j, config.cap, config.seed)

@@ -11,6 +11,7 @@ Measured in the simulator by `experiments/reachability_truth.py`, on hopper, wal
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -73,6 +74,28 @@ def minimax_step(slopes: jax.Array, error: jax.Array, a: jax.Array, low: jax.Arr
     return moved
 
 
+def errors(residuals: Any, spreads: Any, sizes: Any, trust: Any, epsilon: float, xp: Any = np) -> Any:
+    """Residuals in units of what is tolerated, [..., S]; `xp` is NumPy, or jax.numpy inside a compiled program."""
+    return xp.abs(residuals) / xp.hypot(epsilon * sizes, trust * spreads)
+
+
+@jax.jit
+def refined_scores(
+    models: Models,
+    s: jax.Array,
+    s_next: jax.Array,
+    sizes: jax.Array,
+    low: jax.Array,
+    high: jax.Array,
+    trust: jax.Array,
+    epsilon: float,
+) -> jax.Array:
+    """`Calibration.scores` of pairs on the device, after refining their actions, [B]."""
+    residuals, spreads, _ = refined(models, s, s_next, sizes, low, high)
+    scores: jax.Array = errors(residuals, spreads, sizes, trust, epsilon, jnp).max(axis=-1)
+    return scores
+
+
 @dataclass(frozen=True)
 class Calibration:
     """How far the models may be off: at score 1 the error is epsilon ranges and one standard error, in quadrature."""
@@ -97,19 +120,23 @@ class Calibration:
         if not 0 < recall <= 1:
             raise InputError(f"recall is {recall}", where="calibration", expected="a share above 0 and up to 1")
         trust = np.sqrt((residuals**2).mean(axis=0) / np.maximum((spreads**2).mean(axis=0), TINY))  # [S]
-        errors = np.abs(residuals) / np.hypot(epsilon * sizes, trust[None] * spreads)
-        found = errors.max(axis=1)
+        scaled = errors(residuals, spreads, sizes, trust, epsilon)
+        found = scaled.max(axis=1)
         # The order statistic, not an interpolation: at least this share passes.
         threshold = max(1.0, float(np.quantile(found, recall, method="inverted_cdf")))
         hardest = found >= min(threshold, float(found.max()))
-        worst = int(np.bincount(errors[hardest].argmax(axis=1)).argmax())
+        worst = int(np.bincount(scaled[hardest].argmax(axis=1)).argmax())
         return Calibration(tuple(trust.tolist()), epsilon, threshold, float((found <= threshold).mean()), worst)
 
     def scores(self, residuals: Floats, spreads: Floats, sizes: Floats) -> Floats:
         """The L-infinity norm of residuals in units of what is tolerated, [...]; low is reachable."""
-        tolerated = np.hypot(self.epsilon * sizes, np.asarray(self.trust, dtype=spreads.dtype) * spreads)
-        scores: Floats = (np.abs(residuals) / tolerated).max(axis=-1)
+        scores: Floats = self.errors(residuals, spreads, sizes).max(axis=-1)
         return scores
+
+    def errors(self, residuals: Floats, spreads: Floats, sizes: Floats) -> Floats:
+        """Residuals in units of what is tolerated, [..., S]."""
+        scaled: Floats = errors(residuals, spreads, sizes, np.asarray(self.trust, spreads.dtype), self.epsilon)
+        return scaled
 
     def accepts(self, residuals: Floats, spreads: Floats, sizes: Floats) -> Bools:
         """Which pairs count as reachable, [...]."""

@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq.dynamics.models import PRECISION, Models
+from stacq.nn.mlp import MLP
 from stacq.types import Float32s
 
 Estimator = Literal["random", "corners"]
-PAIRS_AT_ONCE = 16_384  # state-action pairs per block: bounds the activations' memory
+PAIRS_AT_ONCE = {"cpu": 2_048, "gpu": 131_072}  # state-action pairs per block: a CPU keeps its activations in cache
 MOST_CORNERS = 256  # of the action box; beyond 8 dimensions a seeded choice of them
 TOUCH = 1e-6  # room around a true successor, so that it never lies on a face
 
@@ -40,8 +41,9 @@ def _corners(low: Float32s, high: Float32s, rng: np.random.Generator) -> Float32
 
 def ranges(models: Models, s: jax.Array, actions: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Appendix B: R_min(s) and R_max(s), per dimension over the actions, of the ensemble's mean, each [B, S]."""
-    block = max(1, PAIRS_AT_ONCE // s.shape[0])
-    count = -(-actions.shape[0] // block)
+    most = max(1, PAIRS_AT_ONCE["cpu" if jax.default_backend() == "cpu" else "gpu"] // s.shape[0])
+    count = -(-actions.shape[0] // most)
+    block = -(-actions.shape[0] // count)
     padded = jnp.concatenate([actions, jnp.repeat(actions[:1], count * block - actions.shape[0], axis=0)])
     low, high = _ranges(models, s, padded.reshape(count, block, -1))
     return low, high
@@ -49,37 +51,40 @@ def ranges(models: Models, s: jax.Array, actions: jax.Array) -> tuple[jax.Array,
 
 @jax.jit
 def _ranges(models: Models, s: jax.Array, blocks: jax.Array) -> tuple[jax.Array, jax.Array]:
-    from_state = _first_layer(models, s)
+    network = models.forward
 
     def widen(box: tuple[jax.Array, jax.Array], actions: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
-        steps = _steps(models, from_state, actions)  # [B, K, S]
+        steps = _total_steps(network, from_state, actions)  # [B, K, S]
         return (jnp.minimum(box[0], steps.min(axis=1)), jnp.maximum(box[1], steps.max(axis=1))), None
 
     with jax.default_matmul_precision(PRECISION):
+        # The state's part of the first layer, [F, B, H], is the same for every action.
+        from_state = jnp.einsum("bs,fsh->fbh", s, network.weights[0][:, : s.shape[1]]) + network.biases[0][:, None]
         nothing = jnp.full_like(s, jnp.inf)
         (low, high), _ = jax.lax.scan(widen, (nothing, -nothing), blocks)
-    base = s + models.step_mean
-    return base + models.step_scale * low, base + models.step_scale * high
+    base = s + models.step_mean + models.step_scale * network.biases[-1].mean(axis=0)
+    scale = models.step_scale / network.members
+    return base + scale * low, base + scale * high
 
 
-def _first_layer(models: Models, s: jax.Array) -> jax.Array:
-    """The state's part of the first layer, [F, B, H]: it is the same for every action."""
-    with jax.default_matmul_precision(PRECISION):
-        return jnp.einsum("bs,fsh->fbh", s, models.forward.weights[0][:, : s.shape[1]])
+def _total_steps(network: MLP, from_state: jax.Array, actions: jax.Array) -> jax.Array:
+    """Scaled steps for every state and action, summed over members and without the last bias, [B, K, S].
 
+    Members take turns, so that one product's result is still in cache when the next one reads it.
+    """
+    batch, count = from_state.shape[1], actions.shape[0]
+    weights = (network.weights[0][:, -actions.shape[1] :], *network.weights[1:])
 
-def _steps(models: Models, from_state: jax.Array, actions: jax.Array) -> jax.Array:
-    """Scaled steps of the ensemble's mean for every state and action, [B, K, S]."""
-    network = models.forward
-    members, batch, _ = from_state.shape
-    from_action = jnp.einsum("ka,fah->fkh", actions, network.weights[0][:, -actions.shape[1] :])
-    hidden = from_state[:, :, None] + (from_action + network.biases[0][:, None])[:, None]
-    hidden = jax.nn.relu(hidden).reshape(members, batch * actions.shape[0], -1)  # [F, B K, H]
-    for weight, bias in zip(network.weights[1:-1], network.biases[1:-1], strict=True):
-        hidden = jax.nn.relu(hidden @ weight + bias[:, None])
-    # The mean over members folds into the last layer: one product over members and units together.
-    last = jnp.einsum("fph,fhs->ps", hidden, network.weights[-1]) / members + network.biases[-1].mean(axis=0)
-    return last.reshape(batch, actions.shape[0], -1)
+    def add(total: jax.Array, member: tuple[jax.Array, MLP]) -> tuple[jax.Array, None]:
+        state, rest = member
+        hidden = jax.nn.relu(state[:, None] + actions @ rest.weights[0]).reshape(batch * count, -1)
+        for weight, bias in zip(rest.weights[1:-1], rest.biases[1:-1], strict=True):
+            hidden = jax.nn.relu(hidden @ weight + bias)
+        return total + hidden @ rest.weights[-1], None
+
+    nothing = jnp.zeros((batch * count, weights[-1].shape[-1]), dtype=from_state.dtype)
+    total, _ = jax.lax.scan(add, nothing, (from_state, MLP(weights, network.biases)))
+    return total.reshape(batch, count, -1)
 
 
 def widened(low: Float32s, high: Float32s, s_next: Float32s, known: np.ndarray) -> tuple[Float32s, Float32s]:

@@ -1,7 +1,9 @@
 """What the reachable sets join: the numbers a person wants before training on them."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +26,9 @@ class Stitching:
     across_episodes: float  # share of anchors with a state of another episode
     components_before: int  # of the graph of episodes, each its own
     components_after: int  # with episodes joined where one's state reaches the other's
-    recall: float | None  # share of own successors that passed the test itself
+    recall: float | None  # share of true successors that pass the test itself
+    known: Mapping[str, Any]  # what that was measured on, and the dimension that fails most; see criterion.KnownPairs
+    criterion: str
 
     @property
     def extra(self) -> float:
@@ -35,13 +39,19 @@ class Stitching:
         """What the numbers mean for training, if it is bad."""
         found = []
         if self.recall is not None and self.recall < LOW_RECALL:
-            found.append(
-                f"only {self.recall:.0%} of the true successors pass the test: the models are too coarse for this "
-                "epsilon, so train them longer or on more data, or raise epsilon"
-            )
+            found.append(self._low_recall(self.recall))
         if self.more_than_own == 0:
             found.append("no state reaches anything but its own successor: nothing can be stitched")
         return tuple(found)
+
+    def _low_recall(self, recall: float) -> str:
+        where = f" (dimension {self.known['worst_dimension']} fails most often)" if self.known else ""
+        told = f"only {recall:.0%} of the true successors pass the test{where}: the models are too coarse for "
+        if self.criterion == "calibrated":
+            return f"{told}it, so train them longer or on more data, or ask for a higher recall"
+        return (
+            f"{told}this epsilon, so use `--criterion calibrated`, train them longer or on more data, or raise epsilon"
+        )
 
 
 def stitching(sets: ReachableSets, dataset: Dataset) -> Stitching:
@@ -51,8 +61,7 @@ def stitching(sets: ReachableSets, dataset: Dataset) -> Stitching:
     other = anchors != sets.indices
     across = episode[anchors] != episode[sets.indices]
     sizes = Counter(sets.sizes.tolist())
-    facts = sets.facts
-    recall = facts["own_accepted"] / facts["anchors_with_own"] if facts.get("anchors_with_own") else None
+    known = sets.facts.get("known_pairs", {})
     return Stitching(
         rows=len(sets),
         pairs=sets.pairs,
@@ -62,8 +71,15 @@ def stitching(sets: ReachableSets, dataset: Dataset) -> Stitching:
         across_episodes=len(np.unique(anchors[across])) / len(sets),
         components_before=dataset.episodes,
         components_after=_components(episode[anchors[across]], episode[sets.indices[across]], dataset.episodes),
-        recall=recall,
+        recall=known["recall"] if known else _own_recall(sets.facts),
+        known=known,
+        criterion=sets.config.get("criterion", "paper"),
     )
+
+
+def _own_recall(facts: Mapping[str, Any]) -> float | None:
+    """Of all rows, those that the models were fitted to included."""
+    return facts["own_accepted"] / facts["anchors_with_own"] if facts.get("anchors_with_own") else None
 
 
 def _components(left: Ints, right: Ints, count: int) -> int:

@@ -6,43 +6,36 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter, PercentFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
 from stacq.dynamics.fit import Curve
 from stacq.dynamics.quality import Quality
 from stacq.report.dynamics_text import members_line, rows_line
-from stacq.report.summary_figure import (
+from stacq.report.panels import (
     BLUE,
     DASHED,
-    DPI,
     FAINT,
     GREY,
     INK,
-    SIZE,
+    ORANGE,
+    SAND,
     SKY,
-    _legend_above,
-    _panel,
-    _shortened,
-    _whole_ticks,
+    dimension_axis,
+    legend_above,
+    page,
+    panel,
+    shortened,
+    whole_ticks,
 )
 from stacq.types import Float64s
 
-ORANGE = "#d55e00"  # of the same palette: what a model is compared with
-SAND = "#e69f00"
-MOST_TICKS = 12
 FEW_DECADES = 2.0
 SMALLEST = 1e-8  # errors below are drawn there: a logarithmic axis has no zero
 
 
 def draw_quality(quality: Quality, curves: Sequence[Curve]) -> Figure:
     """One page: how both ensembles learned, how far and where they err, and whether they know it."""
-    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained", facecolor="white")
-    engine = figure.get_layout_engine()
-    assert engine is not None
-    engine.set(rect=(0.01, 0.01, 0.98, 0.9), w_pad=0.12, h_pad=0.14)  # type: ignore[call-arg]
-    title = f"Dynamics of {_shortened(quality.name or 'unnamed dataset')}"
-    figure.text(0.018, 0.972, title, size=19, weight="bold", color=INK, va="center", parse_math=False)
-    figure.text(0.018, 0.936, _subtitle(quality), size=11, color=GREY, va="center")
+    figure = page(f"Dynamics of {shortened(quality.name or 'unnamed dataset')}", _subtitle(quality))
     axes = figure.subplot_mosaic([["forward", "inverse", "loop"], ["errors", "calibration", "trip"]])
     _draw_curves(axes["forward"], "Forward ensemble", _losses(curves, "forward"))
     _draw_curves(axes["inverse"], "Inverse ensemble", _losses(curves, "inverse"))
@@ -69,7 +62,7 @@ def _losses(curves: Sequence[Curve], ensemble: str) -> tuple[Float64s, Float64s]
 
 
 def _draw_curves(ax: Axes, title: str, losses: tuple[Float64s, Float64s]) -> None:
-    _panel(ax, title)
+    panel(ax, title)
     training, validation = losses
     epochs = np.arange(1, len(training) + 1)
     best = validation.argmin(axis=0)
@@ -81,13 +74,13 @@ def _draw_curves(ax: Axes, title: str, losses: tuple[Float64s, Float64s]) -> Non
         dot: dict[str, Any] = {"s": 34, "color": ORANGE, "edgecolors": "white", "linewidths": 0.8, "zorder": 4}
         ax.scatter(epochs[chosen], validation[chosen, member], label=label[2], **dot)
     _log_scale(ax)
-    ax.xaxis.set_major_locator(_whole_ticks())
+    ax.xaxis.set_major_locator(whole_ticks())
     ax.set(xlabel="epoch", ylabel="loss (mean square)")
-    _legend_above(ax)
+    legend_above(ax)
 
 
 def _draw_errors(ax: Axes, quality: Quality) -> None:
-    _panel(ax, "Error by state dimension")
+    panel(ax, "Error by state dimension")
     errors = quality.normalised
     place = np.arange(len(errors.ensemble))
     size = float(np.clip(900 / len(place), 8, 52))
@@ -98,13 +91,13 @@ def _draw_errors(ax: Axes, quality: Quality) -> None:
     ax.scatter(place, member, facecolors="white", edgecolors=BLUE, label="one member", **look)
     ax.scatter(place, ensemble, color=BLUE, label="ensemble", **look)
     _log_scale(ax)
-    _dimension_axis(ax, len(place))
+    dimension_axis(ax, len(place), "state dimension")
     ax.set_ylabel("RMSE, normalised units")
-    _legend_above(ax)
+    legend_above(ax)
 
 
 def _draw_loop(ax: Axes, quality: Quality) -> None:
-    _panel(ax, "Open loop", "" if quality.open_loop else "no held-out row has enough rows after it")
+    panel(ax, "Open loop", "" if quality.open_loop else "no held-out row has enough rows after it")
     if not quality.open_loop:
         return
     longest = max(quality.open_loop, key=lambda loop: loop.steps)
@@ -119,7 +112,7 @@ def _draw_loop(ax: Axes, quality: Quality) -> None:
     ax.set_xticks([loop.steps for loop in quality.open_loop], ticks)
     ax.set(xlabel="steps under the logged actions (starts)", ylabel="RMSE, normalised units")
     ax.margins(x=0.1)
-    _legend_above(ax)
+    legend_above(ax)
 
 
 def _dots(ax: Axes, x: Float64s, y: Sequence[float], label: str | None) -> None:
@@ -128,7 +121,7 @@ def _dots(ax: Axes, x: Float64s, y: Sequence[float], label: str | None) -> None:
 
 def _draw_calibration(ax: Axes, quality: Quality) -> None:
     within = [float(np.mean(share)) for share in (quality.calibration.within_one, quality.calibration.within_two)]
-    _panel(ax, "Does the ensemble know its errors?")
+    panel(ax, "Does the ensemble know its errors?")
     for index, bins in enumerate(quality.calibration.per_dimension):
         label = "one dimension" if index == 0 else None
         ax.plot(_drawable(bins.spread), _drawable(bins.error), color=SKY, linewidth=1, label=label)
@@ -144,27 +137,21 @@ def _draw_calibration(ax: Axes, quality: Quality) -> None:
     text = f"within 1 standard deviation: {within[0]:.0%}\nwithin 2: {within[1]:.0%}"
     ax.text(0.03, 0.97, text, transform=ax.transAxes, va="top", size=9.5, color=GREY, linespacing=1.5)
     ax.set(xlabel="spread of the members, in units of the dimension's RMSE", ylabel="error, in the same units")
-    _legend_above(ax)
+    legend_above(ax)
 
 
 def _draw_trip(ax: Axes, quality: Quality) -> None:
     trip = quality.round_trip
-    _panel(ax, "True successors that fail the round trip")
+    panel(ax, "True successors that fail the round trip")
     place = np.arange(len(trip.failing[0]))
     for index, (epsilon, failing, recall) in enumerate(zip(trip.epsilons, trip.failing, trip.recall, strict=True)):
         label = f"epsilon {epsilon:g} ({1 - recall:.1%} in all)"
         ax.bar(place, failing, (0.5, 0.8)[index], color=(ORANGE, SAND)[index], label=label, zorder=3 - index)
     ax.set_ylim(0, max(0.02, 1.08 * max(map(max, trip.failing))))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=None))
-    _dimension_axis(ax, len(place))
+    dimension_axis(ax, len(place), "state dimension")
     ax.set_ylabel(f"rows that fail in a dimension, of {trip.rows:,}")
-    _legend_above(ax)
-
-
-def _dimension_axis(ax: Axes, count: int) -> None:
-    ax.set_xlim(-0.8, count - 0.2)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=MOST_TICKS, integer=True, min_n_ticks=1))
-    ax.set_xlabel("state dimension")
+    legend_above(ax)
 
 
 def _log_scale(ax: Axes) -> None:

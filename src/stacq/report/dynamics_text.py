@@ -5,7 +5,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stacq.dynamics.quality import Quality, RoundTrip
-from stacq.report.summary_text import FOLDED_ROWS, MOST_ROWS, _number, _table, _warning_list, plural
+from stacq.report.tables import fact_table, number, number_table, plural, print_parts, rows_shown, warning_list
 
 MOST_ACTIONS = 8  # errors of the inverse model in one line
 
@@ -17,11 +17,9 @@ def print_quality(quality: Quality, console: Console) -> None:
         _dimensions(quality),
         *([_open_loops(quality)] if quality.open_loop else []),
         _facts(quality),
-        *([_warning_list(quality.warnings)] if quality.warnings else []),
+        *([warning_list(quality.warnings)] if quality.warnings else []),
     )
-    for part in parts:
-        console.print(part)
-        console.print()
+    print_parts(parts, console)
 
 
 def _header(quality: Quality) -> Text:
@@ -43,9 +41,9 @@ def rows_line(quality: Quality) -> str:
 
 def _dimensions(quality: Quality) -> RenderableType:
     """One line per state dimension: who errs how much, how honest the spread is, and what fails the round trip."""
-    table = _table("", "ensemble", "member", "identity", "ensemble", "identity", "1 sd", "2 sd", "corr", "fails")
+    table = number_table("", "ensemble", "member", "identity", "ensemble", "identity", "1 sd", "2 sd", "corr", "fails")
     size = len(quality.raw.ensemble)
-    shown = size if size <= MOST_ROWS else FOLDED_ROWS
+    shown = rows_shown(size)
     for d in range(shown):
         table.add_row(str(d), *_dimension_cells(quality, d))
     note = Text("RMSE of the next state: three columns normalised, two raw; errors within 1 and 2", style="dim")
@@ -59,7 +57,7 @@ def _dimension_cells(quality: Quality, d: int) -> list[str]:
     errors = (normalised.ensemble, normalised.member, normalised.identity, raw.ensemble, raw.identity)
     shares = (calibration.within_one[d], calibration.within_two[d])
     return [
-        *(_number(each[d], 3) for each in errors),
+        *(number(each[d], 3) for each in errors),
         *(f"{share:.0%}" for share in shares),
         f"{calibration.correlation[d]:.2f}",
         f"{quality.round_trip.failing[0][d]:.0%}",
@@ -67,21 +65,19 @@ def _dimension_cells(quality: Quality, d: int) -> list[str]:
 
 
 def _open_loops(quality: Quality) -> RenderableType:
-    table = _table("steps", "starts", "ensemble", "identity", "worst dimension")
+    table = number_table("steps", "starts", "ensemble", "identity", "worst dimension")
     for loop in quality.open_loop:
         worst = max(range(len(loop.ensemble)), key=lambda d: loop.ensemble[d])
         identity = sum(loop.identity) / len(loop.identity)
-        cells = (_number(loop.mean, 3), _number(identity, 3), f"{worst}: {_number(loop.ensemble[worst], 3)}")
+        cells = (number(loop.mean, 3), number(identity, 3), f"{worst}: {number(loop.ensemble[worst], 3)}")
         table.add_row(str(loop.steps), f"{loop.starts:,}", *cells)
     note = Text("normalised RMSE, mean over dimensions; starts held out, later rows perhaps not", style="dim")
     return Group(Text("open loop under the logged actions", style="bold"), note, table)
 
 
 def _facts(quality: Quality) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column()
-    shown = [_number(error, 3) for error in quality.inverse[:MOST_ACTIONS]]
+    table = fact_table()
+    shown = [number(error, 3) for error in quality.inverse[:MOST_ACTIONS]]
     rest = " ..." if len(quality.inverse) > MOST_ACTIONS else ""
     table.add_row("inverse RMSE", f"{'  '.join(shown)}{rest}  per action dimension")
     table.add_row("round trip", round_trip_line(quality.round_trip))

@@ -14,15 +14,17 @@ BAR_WIDTH = 36
 
 def print_stitching(found: Stitching, options: Mapping[str, Any], console: Console) -> None:
     """Options, facts and the distribution of set sizes, within 80 columns."""
-    chosen = ", ".join(f"{key} {value}" for key, value in options.items() if value is not None)
-    console.print(f"reachable sets: {chosen}", soft_wrap=True)
+    console.print(f"reachable sets by the {_criterion(found.criterion)}: {_chosen(found, options)}", soft_wrap=True)
     table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_row("states, pairs", f"{found.rows:,}, {found.pairs:,} ({found.extra:.2f} beyond the own successor)")
+    table.add_row("states, pairs", f"{found.rows:,}, {found.pairs:,}")
+    table.add_row("beyond the own successor", f"{found.extra:.3g} states per state")
     table.add_row("more than their own successor", f"{found.more_than_own:.1%} of states")
     table.add_row("a state of another episode", f"{found.across_episodes:.1%} of states")
     table.add_row("groups of linked episodes", f"{found.components_before:,} before, {found.components_after:,} after")
     if found.recall is not None:
-        table.add_row("true successors that pass", f"{found.recall:.1%}")
+        table.add_row("true successors that pass", f"{found.recall:.1%} of {_judged_on(found)}")
+    if found.known:
+        table.add_row("fails most often", f"dimension {found.known['worst_dimension']}")
     console.print(table)
     console.print("\nset size   states")
     for label, count in _grouped(found):
@@ -30,6 +32,23 @@ def print_stitching(found: Stitching, options: Mapping[str, Any], console: Conso
         console.print(f"{label:>8}   {count:>10,}  {bar}", soft_wrap=True)
     for warning in found.warnings():
         console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
+
+
+def _criterion(name: str) -> str:
+    return "paper's criterion" if name == "paper" else f"{name} criterion"
+
+
+def _chosen(found: Stitching, options: Mapping[str, Any]) -> str:
+    """The options that the criterion uses."""
+    idle = {"criterion", *(("norm", "clip") if found.criterion == "calibrated" else ("recall",))}
+    return ", ".join(f"{key} {value}" for key, value in options.items() if value is not None and key not in idle)
+
+
+def _judged_on(found: Stitching) -> str:
+    if not found.known:
+        return "all rows"
+    kind = "held-out rows" if found.known["held_out"] else "rows, which the models may have seen"
+    return f"{found.known['rows']:,} {kind}"
 
 
 def _grouped(found: Stitching) -> list[tuple[str, int]]:

@@ -19,18 +19,28 @@ from stacq.data.inspect import Column, Summary, histogram, sample_rows, summaris
 from stacq.data.registry import TASKS, Task
 from stacq.errors import InputError
 from stacq.files import replacing
-from stacq.report.summary_text import plural, shape_line
+from stacq.report.panels import (
+    BLUE,
+    DASHED,
+    FAINT,
+    GREY,
+    INK,
+    ORANGE,
+    PLAIN_TICKS,
+    SKY,
+    dimension_axis,
+    legend_above,
+    page,
+    panel,
+    shortened,
+    whole_ticks,
+)
+from stacq.report.summary_text import shape_line
+from stacq.report.tables import plural
 from stacq.types import Bools, Float64s, Floats, Ints
 
-INK, GREY, FAINT = "#2b2b2b", "#6f6f6f", "#dddddd"
-BLUE, SKY = "#0072b2", "#a6cee8"
-# Okabe and Ito's palette: told apart with every kind of colour vision.
-END_COLOURS = {"terminal": "#d55e00", "timeout": "#0072b2", "cut": "#999999"}
-SIZE = (16.0, 10.0)  # inches
-DPI = 100
+END_COLOURS = {"terminal": ORANGE, "timeout": BLUE, "cut": "#999999"}
 DRAWABLE = 1e100
-DASHED = (0, (4, 3))
-PLAIN_TICKS = "{x:g}"
 MOST_BINS = 48  # of a histogram of episodes
 MOST_ACTIONS = 16  # ridges that stay readable
 ACTION_BINS = 80
@@ -48,13 +58,7 @@ def draw_summary(dataset: Dataset, summary: Summary) -> Figure:
     if _beyond_drawing(summary):
         dataset = _clipped(dataset)
         summary = summarise(dataset)
-    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained", facecolor="white")
-    engine = figure.get_layout_engine()
-    assert engine is not None
-    engine.set(rect=(0.01, 0.01, 0.98, 0.9), w_pad=0.12, h_pad=0.14)  # type: ignore[call-arg]
-    title = _shortened(summary.name or "unnamed dataset")
-    figure.text(0.018, 0.972, title, size=19, weight="bold", color=INK, va="center", parse_math=False)
-    figure.text(0.018, 0.936, _subtitle(summary), size=11, color=GREY, va="center")
+    figure = page(shortened(summary.name or "unnamed dataset"), _subtitle(summary))
     axes = figure.subplot_mosaic([["returns", "lengths", "both"], ["actions", "observations", "states"]])
     ends = _end_kinds(dataset)
     _draw_returns(axes["returns"], dataset, summary, ends)
@@ -87,10 +91,6 @@ def figure_format(path: Path) -> str:
     return kind
 
 
-def _shortened(name: str, most: int = 80) -> str:
-    return name if len(name) <= most else f"...{name[3 - most :]}"
-
-
 def _beyond_drawing(summary: Summary) -> bool:
     columns = summary.observations
     lows = [summary.returns.low, summary.rewards.low, *(column.low for column in columns)]
@@ -118,7 +118,7 @@ def _end_kinds(dataset: Dataset) -> dict[str, Bools]:
 
 
 def _draw_returns(ax: Axes, dataset: Dataset, summary: Summary, ends: dict[str, Bools]) -> None:
-    _panel(ax, "Returns", "episodes by return; dashed: median")
+    panel(ax, "Returns", "episodes by return; dashed: median")
     _stacked(ax, dataset.returns, _edges(dataset.returns), ends)
     ax.axvline(summary.returns.median, color=INK, linewidth=1, linestyle=DASHED)
     ax.set(xlabel="return", ylabel="episodes")
@@ -142,9 +142,9 @@ def _score_axis(ax: Axes, task: Task) -> None:
 
 
 def _draw_lengths(ax: Axes, dataset: Dataset, ends: dict[str, Bools]) -> None:
-    _panel(ax, "Episode lengths", "episodes by number of rows")
+    panel(ax, "Episode lengths", "episodes by number of rows")
     _stacked(ax, dataset.lengths, _whole_edges(dataset.lengths), ends)
-    ax.xaxis.set_major_locator(_whole_ticks())
+    ax.xaxis.set_major_locator(whole_ticks())
     ax.set(xlabel="rows", ylabel="episodes")
 
 
@@ -156,7 +156,7 @@ def _stacked(ax: Axes, values: Floats | Ints, edges: Float64s, ends: dict[str, B
             look: dict[str, Any] = {"color": END_COLOURS[kind], "edgecolor": "white", "linewidth": 0.5}
             ax.bar(edges[:-1], counts, np.diff(edges), base.copy(), align="edge", **look)
             base += counts
-    ax.yaxis.set_major_locator(_whole_ticks())
+    ax.yaxis.set_major_locator(whole_ticks())
     ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.06 * base.max()))
 
 
@@ -175,46 +175,23 @@ def _whole_edges(values: Ints) -> Float64s:
     return np.arange(bins + 1, dtype=np.float64) * width + start - 0.5
 
 
-def _whole_ticks() -> MaxNLocator:
-    return MaxNLocator(nbins=7, integer=True, min_n_ticks=1)
-
-
 def _draw_both(ax: Axes, dataset: Dataset, ends: dict[str, Bools]) -> None:
-    _panel(ax, "Return and length")
+    panel(ax, "Return and length")
     alpha = float(np.clip(30 / np.sqrt(dataset.episodes), 0.15, 0.8))
     look: dict[str, Any] = {"s": 26, "alpha": alpha, "linewidths": 0, "rasterized": True, "zorder": 3}
     for kind, chosen in ends.items():
         if chosen.any():
             colour, label = END_COLOURS[kind], f"{kind} ({chosen.sum():,})"
             ax.scatter(dataset.lengths[chosen], dataset.returns[chosen], color=colour, label=label, **look)
-    ax.xaxis.set_major_locator(_whole_ticks())
+    ax.xaxis.set_major_locator(whole_ticks())
     ax.set(xlabel="rows", ylabel="return")
-    _legend_above(ax)
-
-
-def _legend_above(ax: Axes) -> None:
-    """In the line of the other panels' notes, where it covers no data."""
-    legend = ax.legend(
-        loc="lower left",
-        bbox_to_anchor=(-0.01, 1.0),
-        ncols=3,
-        frameon=False,
-        fontsize=9.5,
-        labelcolor=GREY,
-        handlelength=0.8,
-        handletextpad=0.4,
-        columnspacing=1.5,
-        borderpad=0,
-    )
-    for handle in legend.legend_handles:
-        if handle is not None:
-            handle.set_alpha(1)
+    legend_above(ax)
 
 
 def _draw_actions(ax: Axes, dataset: Dataset, summary: Summary) -> None:
     shown = min(dataset.action_size, MOST_ACTIONS)
     which = "per dimension" if shown == dataset.action_size else f"first {shown} of {dataset.action_size} dimensions"
-    _panel(ax, "Actions", f"{which}, root scale; dashed: bounds; right: share at a bound")
+    panel(ax, "Actions", f"{which}, root scale; dashed: bounds; right: share at a bound")
     low, high = dataset.action_low, dataset.action_high
     shared = bool((low == low[0]).all() and (high == high[0]).all())
     left, right = (float(low[0]), float(high[0])) if shared else (-1.0, 1.0)
@@ -247,7 +224,7 @@ def _ridge_axes(ax: Axes, count: int) -> None:
 
 
 def _draw_observations(ax: Axes, summary: Summary) -> None:
-    _panel(ax, "Observations", "per dimension; light: min to max, dark: 1% to 99%, dot: mean")
+    panel(ax, "Observations", "per dimension; light: min to max, dark: 1% to 99%, dot: mean")
     columns = summary.observations
     place = np.arange(len(columns))
     width = float(np.clip(220 / len(columns), 1.6, 12))
@@ -256,9 +233,7 @@ def _draw_observations(ax: Axes, summary: Summary) -> None:
     dot: dict[str, Any] = {"color": "white", "edgecolors": INK, "linewidths": 0.4, "zorder": 3}
     ax.scatter(place, [c.mean for c in columns], s=1.6 * width + 2, **dot)
     _fit_scale(ax, columns)
-    ax.set_xlim(-0.8, len(columns) - 0.2)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=12, integer=True, min_n_ticks=1))
-    ax.set_xlabel("dimension")
+    dimension_axis(ax, len(columns), "dimension")
 
 
 def _fit_scale(ax: Axes, columns: tuple[Column, ...]) -> None:
@@ -273,7 +248,7 @@ def _fit_scale(ax: Axes, columns: tuple[Column, ...]) -> None:
 
 def _draw_states(ax: Axes, dataset: Dataset) -> None:
     paths = _paths(dataset)
-    _panel(ax, "Paths of states", f"{len(paths):,} of {plural(dataset.episodes, 'episode')}; circles: first states")
+    panel(ax, "Paths of states", f"{len(paths):,} of {plural(dataset.episodes, 'episode')}; circles: first states")
     points, labels = _project(dataset, paths)
     values, meaning = _path_colours(dataset, paths)
     everything = np.concatenate(points)  # [R, 2]
@@ -333,17 +308,3 @@ def _limits(values: Floats, margin: float = 0.0) -> tuple[float, float]:
     size = max(abs(low), abs(high))
     pad = margin * (high - low) if high - low > 1e-9 * size else max(0.5, 0.05 * size)
     return low - pad, high + pad
-
-
-def _panel(ax: Axes, title: str, note: str = "") -> None:
-    ax.set_title(title, loc="left", fontsize=13, fontweight="bold", color=INK, pad=24)
-    ax.annotate(note, (0, 1), (0, 8), xycoords="axes fraction", textcoords="offset points", size=9.5, color=GREY)
-    ax.tick_params(colors=GREY, labelsize=9, length=3)
-    ax.xaxis.set_major_formatter(PLAIN_TICKS)  # the usual formatter would write powers of ten over the note
-    ax.yaxis.set_major_formatter(PLAIN_TICKS)
-    ax.xaxis.label.set(color=GREY, size=10)
-    ax.yaxis.label.set(color=GREY, size=10)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color(FAINT)
-    ax.grid(axis="y", color="#eeeeee", linewidth=0.8)
-    ax.set_axisbelow(True)

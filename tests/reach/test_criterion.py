@@ -1,0 +1,192 @@
+"""The calibrated criterion as an option: equal to brute force, honest about its recall, refused without its rows."""
+
+import re
+from dataclasses import replace
+from functools import cache
+from io import StringIO
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from rich.console import Console
+
+import stacq.reach.build as module
+from stacq import Dataset, InputError
+from stacq.artefacts import read_artefact
+from stacq.dynamics.fit import FitConfig, fit
+from stacq.dynamics.models import Dynamics
+from stacq.reach.build import ReachConfig, reachable_sets, resolved
+from stacq.reach.calibration import Calibration, refined
+from stacq.reach.criterion import NEAR, Blocks, Criterion, Device, Pairs, calibrated, device_of, judged
+from stacq.reach.ranges import range_actions, ranges, widened
+from stacq.reach.sets import ReachableSets
+from stacq.reach.stitching import stitching
+from stacq.report.reach_text import print_stitching
+from stacq.types import Float32s, Floats, Ints
+from test_calibration import line_models
+from test_reach_build import walks
+
+CALIBRATED = ReachConfig(criterion="calibrated", actions=50, estimator="random")
+
+
+@cache
+def fitted() -> tuple[Dataset, Dynamics]:
+    """Models just good enough that the calibration has work to do, and 40 held-out rows."""
+    dataset = walks(episodes=32, seed=5)
+    config = FitConfig(3, 2, hidden=(16,), batch=32, max_epochs=8, learning_rate=1e-2)
+    return dataset, fit(dataset, config).dynamics
+
+
+def boxes(dataset: Dataset, dynamics: Dynamics, config: ReachConfig) -> tuple[Float32s, Float32s, Float32s, Float32s]:
+    s = dynamics.normaliser.apply(dataset.observations)
+    s_next = dynamics.normaliser.apply(dataset.next_observations)
+    assert config.estimator != "auto"
+    tried = range_actions(dynamics.action_low, dynamics.action_high, config.actions, config.estimator, config.seed)
+    low, high = (np.asarray(side) for side in ranges(dynamics.models, jnp.asarray(s), jnp.asarray(tried)))
+    return s, s_next, *widened(low, high, s_next, dataset.successor_known)
+
+
+def parts(dynamics: Dynamics, s: Float32s, s_next: Float32s, sizes: Float32s) -> tuple[Floats, Floats, Floats]:
+    """Refined residuals, their spreads, and the plain error of the clipped inverse action, without any blocks."""
+    states = tuple(map(jnp.asarray, (s, s_next, sizes)))
+    bounds = jnp.asarray(dynamics.action_low), jnp.asarray(dynamics.action_high)
+    residual, spread, _ = refined(dynamics.models, *states, *bounds)
+    lowest, highest = dynamics.action_low, dynamics.action_high
+    raw = [dynamics.normaliser.invert(values) for values in (s, s_next)]
+    landed = dynamics.predict(raw[0], np.clip(dynamics.infer(*raw), lowest, highest))
+    plain = np.abs(dynamics.normaliser.apply(landed) - s_next) / sizes
+    return np.asarray(residual, np.float64), np.asarray(spread, np.float64), plain.max(axis=1)
+
+
+def test_equal_to_brute_force() -> None:
+    dataset, dynamics = fitted()
+    sets = reachable_sets(dataset, dynamics, CALIBRATED)
+    s, s_next, low, high = boxes(dataset, dynamics, CALIBRATED)
+    rows = np.random.default_rng(CALIBRATED.seed).permutation(dynamics.held_out)[20:]
+    residual, spread, plain = parts(dynamics, s[rows], s_next[rows], (high - low)[rows])
+    by_hand = Calibration.fit(residual, spread, (high - low)[rows].astype(np.float64), recall=0.95 / 0.995)
+    said = sets.facts["calibration"]
+    np.testing.assert_allclose(said["trust"], by_hand.trust, rtol=1e-4)
+    np.testing.assert_allclose(said["threshold"], by_hand.threshold, rtol=1e-4)
+    passing = plain[by_hand.accepts(residual, spread, (high - low)[rows])]
+    np.testing.assert_allclose(said["bound"], max(NEAR, passing.max()), rtol=1e-3)  # of 20 rows, 0.995 means all
+    trust, threshold = np.array(said["trust"]), said["threshold"]
+    i, j = np.nonzero(((low[:, None] <= s_next) & (s_next <= high[:, None])).all(axis=2))
+    residual, spread, plain = parts(dynamics, s[i], s_next[j], (high - low)[i])
+    score = (np.abs(residual) / np.sqrt((0.1 * (high - low)[i]) ** 2 + (trust * spread) ** 2)).max(axis=1)
+    expected = (score <= threshold) & (plain <= said["bound"]) | (i == j)
+    found = np.isin(i * len(dataset) + j, sets.anchors * len(dataset) + sets.indices)
+    undecided = (np.abs(score - threshold) < 1e-4 * threshold) | (np.abs(plain - said["bound"]) < 1e-4)
+    assert (found == expected)[~undecided].all() and undecided.mean() < 0.01
+    assert len(dataset) < found.sum() == sets.pairs < len(i)
+    assert sets.pairs != reachable_sets(dataset, dynamics, replace(CALIBRATED, criterion="paper")).pairs
+
+
+def known_pairs(dataset: Dataset, dynamics: Dynamics, rows: Ints) -> tuple[Device, Pairs]:
+    s, s_next, low, high = boxes(dataset, dynamics, CALIBRATED)
+    pairs = Pairs(s, s_next, rows, (high - low)[rows], np.arange(len(rows)), rows)
+    return device_of(dynamics, True, Blocks(64, 16)), pairs
+
+
+@pytest.mark.parametrize("asked", [0.95, 0.98])
+def test_at_least_the_asked_share_of_known_pairs_passes(asked: float) -> None:
+    dataset, dynamics = fitted()
+    device, pairs = known_pairs(dataset, dynamics, dynamics.held_out)
+    criterion = calibrated(device, pairs, recall=asked, epsilon=0.02)
+    found = judged(criterion, device, pairs, True)
+    assert asked <= found.recall + 1e-9 and found.rows == 40 and found.held_out
+    assert criterion.calibration is not None and criterion.calibration.threshold > 1
+
+
+def test_the_plain_test_keeps_what_a_poor_inverse_model_spoils() -> None:
+    """The inverse model always answers 0: plain errors up to half a range, none after refining."""
+    actions = np.linspace(-1, 1, 41, dtype=np.float32)[:, None]
+    rows, step = np.arange(41), np.array([1, 2], dtype=np.float32)
+    sizes = np.repeat(2 * step[None], 41, axis=0)
+    pairs = Pairs(np.zeros((41, 2), np.float32), actions * step, rows, sizes, rows, rows)
+    device = Device(line_models(guess=0.0), -jnp.ones(1), jnp.ones(1), Blocks(64, 16))
+    criterion = calibrated(device, pairs, recall=0.95, epsilon=0.1)
+    assert criterion.bound == pytest.approx(0.5)
+    assert criterion.accepts(device, pairs).all()
+    assert Criterion("linf", 0.1).accepts(device, pairs).sum() == 9  # errors of 0, 0.025, ... on both sides
+
+
+def test_the_worst_dimension_is_the_one_that_fails() -> None:
+    rows = np.arange(8)
+    goals = np.zeros((8, 2), dtype=np.float32)
+    goals[:6, 1] = 0.5  # five sixths of them out of reach in dimension 1, the others in none
+    pairs = Pairs(np.zeros((8, 2), np.float32), goals, rows, np.ones((8, 2), np.float32), rows, rows)
+    device = Device(line_models(guess=0.0), -jnp.ones(1), jnp.ones(1), Blocks(4, 4))
+    found = judged(Criterion("linf", 0.1), device, pairs, False)
+    assert (found.recall, found.worst_dimension) == (0.25, 1)
+
+
+def test_no_pairs_are_no_trouble() -> None:
+    none = np.zeros(0, dtype=np.int64)
+    pairs = Pairs(np.zeros((1, 2), np.float32), np.zeros((1, 2), np.float32), np.zeros(1, np.int64),
+                  np.ones((1, 2), np.float32), none, none)  # fmt: skip
+    device = Device(line_models(guess=0.0), -jnp.ones(1), jnp.ones(1), Blocks(4, 4))
+    calibration = Calibration((1.0, 1.0), 0.1, 1.0, 1.0, 0)
+    assert Criterion("linf", 0.3, calibration).accepts(device, pairs).tolist() == []
+
+
+def test_dynamics_without_held_out_rows_or_of_another_dataset_are_refused() -> None:
+    dataset, dynamics = fitted()
+    with pytest.raises(InputError, match="do not say which rows") as caught:
+        reachable_sets(dataset, replace(dynamics, held_out=np.zeros(0, dtype=np.int64)), CALIBRATED)
+    assert "stacq dynamics fit" in str(caught.value)
+    with pytest.raises(InputError, match="another dataset"):
+        reachable_sets(walks(episodes=32, seed=6), dynamics, CALIBRATED)
+
+
+def test_options_that_the_calibrated_criterion_has_not() -> None:
+    with pytest.raises(InputError, match="norm is l1"):
+        resolved(replace(CALIBRATED, norm="l1"))
+    for recall in (0.0, 1.0):
+        with pytest.raises(InputError, match="recall is"):
+            resolved(replace(CALIBRATED, recall=recall))
+    assert resolved(CALIBRATED).clip
+
+
+def test_the_manifest_tells_the_calibration_and_the_recall(tmp_path: Path) -> None:
+    dataset, dynamics = fitted()
+    sets = reachable_sets(dataset, dynamics, CALIBRATED)
+    sets.save(tmp_path / "sets")
+    facts = read_artefact(tmp_path / "sets", "reach").config["facts"]
+    assert facts == dict(sets.facts) and sets.config["criterion"] == "calibrated"
+    assert set(facts["calibration"]) == {"trust", "epsilon", "threshold", "recall", "worst_dimension", "bound"}
+    assert facts["calibration"]["recall"] >= 0.95 and facts["known_pairs"]["rows"] == 20
+    paper = reachable_sets(dataset, dynamics, replace(CALIBRATED, criterion="paper"))
+    assert "calibration" not in paper.facts and paper.facts["known_pairs"]["rows"] == 40
+
+
+def test_held_out_rows_are_part_of_the_cache_key() -> None:
+    dataset, dynamics = fitted()
+    fewer = replace(dynamics, held_out=dynamics.held_out[:30])
+    found = [reachable_sets(dataset, each, CALIBRATED) for each in (dynamics, fewer)]
+    assert found[0].facts["calibration"] != found[1].facts["calibration"]
+
+
+def text_of(sets: ReachableSets, dataset: Dataset) -> str:
+    console = Console(width=80, record=True, file=StringIO())
+    print_stitching(stitching(sets, dataset), sets.config, console)
+    return console.export_text()
+
+
+def test_the_text_names_criterion_recall_and_worst_dimension(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, dynamics = fitted()
+    strict = replace(CALIBRATED, criterion="paper", epsilon=0.005)
+    paper = reachable_sets(dataset, dynamics, strict)
+    known = paper.facts["known_pairs"]
+    text = text_of(paper, dataset)
+    assert "by the paper's criterion: epsilon 0.005, norm linf" in text
+    assert f"{known['recall']:.1%} of 40 held-out rows" in text and "states per state" in text
+    assert re.search(rf"fails most often +dimension {known['worst_dimension']}\b", text)
+    assert "warning: only" in text and "`--criterion calibrated`" in text
+    text = text_of(reachable_sets(dataset, dynamics, CALIBRATED), dataset)
+    assert "by the calibrated criterion: epsilon 0.1" in text and "norm" not in text and "recall 0.95" in text
+    assert "of 20 held-out rows" in text and "--criterion" not in text
+    unknown = replace(dynamics, held_out=np.zeros(0, dtype=np.int64))
+    monkeypatch.setattr(module, "KNOWN_ROWS", 10)
+    assert "10 rows, which the models may have seen" in text_of(reachable_sets(dataset, unknown, strict), dataset)
