@@ -20,8 +20,8 @@ MINARI_PREFIX = "minari:"
 def load(source: str | Path, *, infos: Infos = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
     """Load a D4RL HDF5 file, an npz archive, a Minari dataset or a dataset by name.
 
-    Nothing is fetched or generated here: a name whose file is not in the cache is answered with the
-    command that brings it. `infos` names per-row extras to keep, such as `qpos` and `qvel`.
+    Nothing is fetched here, nor generated but the small maze sets: a name whose file is not in the cache is answered
+    with the command that brings it. `infos` names per-row extras to keep, such as `qpos` and `qvel`.
     """
     path = Path(source)
     if path.exists() or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
@@ -32,12 +32,14 @@ def load(source: str | Path, *, infos: Infos = (), conventions: Conventions = NO
     info = find(text)
     if info.family == "minari":
         return _load_minari(info.name, infos, conventions)
+    if info.family == "embedded":
+        return _load_embedded(info, infos, conventions)
     return _load_named(info, infos, conventions)
 
 
 def cached_file(info: DatasetInfo) -> Path:
     """Where a downloaded or regenerated dataset of that name lies, present or not."""
-    if info.family == "stacq":
+    if info.family in ("stacq", "embedded"):
         return home() / "data" / f"{info.name}.hdf5"
     assert info.remote is not None
     return home() / "data" / "d4rl" / Path(info.remote).name
@@ -71,6 +73,23 @@ def _load_minari(source: str | Path, infos: Infos, conventions: Conventions) -> 
     from stacq.data.minari import read_minari  # optional dependency
 
     return read_minari(source, infos=infos, conventions=conventions)
+
+
+def _load_embedded(info: DatasetInfo, infos: Infos, conventions: Conventions) -> Dataset:
+    from stacq.envs.maze import maze_dataset
+    from stacq.tabular.maze import load as load_maze
+
+    name = info.task.key.removeprefix("stacq/maze-")
+    dataset = maze_dataset(load_maze(name), conventions=conventions.over(conventions_of(info)))
+    wanted = list(dataset.infos) if infos == "all" else infos
+    if missing := set(wanted) - set(dataset.infos):
+        raise InputError(
+            f"key 'infos/{min(missing)}' is missing",
+            where=info.name,
+            expected="the per-row extras asked for",
+            fix=f"ask for one of: {', '.join(dataset.infos)}",
+        )
+    return replace(dataset, infos={key: dataset.infos[key] for key in wanted})
 
 
 def _load_named(info: DatasetInfo, infos: Infos, conventions: Conventions) -> Dataset:

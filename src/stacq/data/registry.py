@@ -7,7 +7,7 @@ from typing import Literal
 
 from stacq.errors import InputError
 
-Family = Literal["d4rl", "stacq", "minari"]
+Family = Literal["d4rl", "stacq", "minari", "embedded"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,9 @@ TASKS = {
         Task("maze2d-medium-dense", None, 4, 2, 600, 44.264742, 297.4552547777125),
         Task("maze2d-large", None, 4, 2, 800, 6.7, 273.99),
         Task("maze2d-large-dense", None, 4, 2, 800, 30.569041, 303.4857382709002),
+        # 0 is uniform actions from every data cell but the goal, 100 the tabular optimum from there.
+        Task("stacq/maze-stitching", "stacq/Maze-stitching-v0", 2, 2, 100, -8.4, 9.04),
+        Task("stacq/maze-sparse", "stacq/Maze-sparse-v0", 2, 2, 100, -8.0, 9.05),
     )
 }
 
@@ -78,6 +81,7 @@ D4RL_ROWS = {
 }
 # As long as the snapshots that were saved: one per 20,000 environment steps.
 STACQ_REPLAY_ROWS = {"hopper": 380_000, "walker2d": 260_000, "halfcheetah": 140_000}
+MAZE_ROWS = {"stitching": 3_757, "sparse": 2_596}
 
 MIN_ROWS = 100  # below this a regenerated set cannot hold all its policies
 
@@ -141,6 +145,16 @@ def _regenerated(body: str, quality: str) -> DatasetInfo:
     )
 
 
+def _embedded(maze: str, rows: int) -> DatasetInfo:
+    return DatasetInfo(
+        name=f"stacq/maze-{maze}-v0",
+        family="embedded",
+        task=TASKS[f"stacq/maze-{maze}"],
+        rows=rows,
+        remark="walks in the shipped maze, made anew whenever it is loaded",
+    )
+
+
 def _minari(info: DatasetInfo) -> DatasetInfo:
     assert info.minari is not None
     return DatasetInfo(
@@ -153,7 +167,10 @@ def _minari(info: DatasetInfo) -> DatasetInfo:
 
 
 def _all() -> dict[str, DatasetInfo]:
-    ours = [_regenerated(body, quality) for body in BODIES for quality in QUALITIES]
+    ours = [
+        *(_embedded(maze, rows) for maze, rows in MAZE_ROWS.items()),
+        *(_regenerated(body, quality) for body in BODIES for quality in QUALITIES),
+    ]
     d4rl = [
         *(_locomotion(body, quality, version) for version in (2, 1, 0) for body in BODIES for quality in QUALITIES),
         *(_antmaze(variant, version) for version in (2, 0) for variant in ANTMAZE),
@@ -198,6 +215,12 @@ def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
     """The recipe behind a `stacq/...` name; another size or seed than the default goes into the name."""
     short = f"stacq/{name}-v0"
     info = find(short if short in DATASETS else name)
+    if info.family == "embedded":
+        raise InputError(
+            f"'{info.name}' comes with the package, in one size",
+            expected="a set such as stacq/hopper-medium-v0",
+            fix="load it by its name",
+        )
     if info.family != "stacq":
         raise InputError(
             f"'{name}' cannot be regenerated",

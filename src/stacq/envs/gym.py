@@ -33,6 +33,10 @@ def make_env(source: EnvSource) -> Any:
     """Make an environment; MuJoCo's warnings stay out of the working directory."""
     if not isinstance(source, str):
         return source()
+    if source.startswith("stacq/"):
+        from stacq.envs import maze  # registers them; they need neither MuJoCo nor Gymnasium
+
+        return maze.make(source)
     try:
         import gymnasium
     except ImportError as error:
