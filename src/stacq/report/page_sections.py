@@ -1,0 +1,327 @@
+"""What a page says about runs: curves, tables, comparisons, critics, reachable sets and dynamics."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from stacq.report.page_charts import (
+    band,
+    interval_bar,
+    last_values,
+    legend,
+    line_chart,
+    profile_line,
+    scale_around,
+    thresholds_for,
+)
+from stacq.report.page_data import (
+    LAST,
+    Aggregate,
+    MazePicture,
+    RunSummary,
+    aggregate,
+    by_dataset,
+    curve,
+    measure_of,
+)
+from stacq.report.page_html import (
+    Section,
+    blocks,
+    figure,
+    grid,
+    group_row,
+    head_row,
+    lede,
+    named,
+    pairs,
+    row,
+    scale_head,
+    sentence_list,
+    table,
+)
+from stacq.report.page_svg import Markup, decimals_for, el, percent, shown, span, steps_text
+from stacq.report.statistics import (
+    Description,
+    aggregates,
+    describe,
+    interquartile_mean,
+    performance_profile,
+    probability_of_improvement,
+)
+from stacq.report.tables import plural
+from stacq.types import Float64s
+
+Slots = Mapping[str, int]
+
+MEASURES = {"score": "normalised score", "return": "return", "success": "share of successful episodes"}
+UNNAMED = "unnamed dataset"
+COLUMNS = 12  # of the table of results
+MOST_PAIRED = 4  # methods of which every two are compared; of more, each with the first
+TOO_NARROW = (
+    "These bootstrap intervals resample the seeds within each dataset. With five seeds they are too narrow: "
+    "in simulations they held the truth 88 times in 100, not 95. Read them as a lower bound of the doubt."
+)
+
+
+def described(values: Float64s) -> Description:
+    """As `describe`, with everything unknown where a seed has no finite number: none is quietly left out."""
+    if np.isfinite(values).all():
+        return describe(values)
+    return Description(len(values), math.nan, math.nan, math.nan, math.nan)
+
+
+def dataset_name(dataset: str) -> str:
+    return dataset or UNNAMED
+
+
+def headline(runs: Sequence[RunSummary], maze: MazePicture | None) -> str:
+    """The result in one sentence; empty where nothing was measured."""
+    if maze is not None and maze.success:
+        return _maze_headline(maze)
+    groups = by_dataset(runs)
+    if len(groups) == 1:
+        return _single_headline(runs)
+    scores = shared_scores(runs)
+    if not scores:
+        measured = any(aggregate(run, "return") or aggregate(run, "score") for run in runs)
+        return f"Results on {len(groups)} datasets, which cannot be pooled: each has its own rows." if measured else ""
+    tasks = len(next(iter(scores.values())))
+    parts = [f"{shown(interquartile_mean(each))} for {label}" for label, each in scores.items()]
+    return f"Over {plural(tasks, 'dataset')}, the interquartile mean of the final score is {sentence_list(parts)}."
+
+
+def _maze_headline(maze: MazePicture) -> str:
+    (first, shares), *others = maze.success.items()
+    found = described(np.asarray(shares, dtype=np.float64))
+    low, high = max(found.low, 0.0), min(found.high, 1.0)
+    sure = f"95% interval {span(100 * low, 100 * high)}, " if math.isfinite(found.low) else ""
+    text = (
+        f"{first} reaches the goal from {percent(found.mean)} of the start cells ({sure}{plural(found.runs, 'seed')})"
+    )
+    rest = [f"{label} from {percent(float(np.mean(each)))}" for label, each in others]
+    return f"{text}{', ' + sentence_list(rest) if rest else ''}."
+
+
+def _single_headline(runs: Sequence[RunSummary]) -> str:
+    measure = measure_of(runs)
+    found = [(run.label, each) for run in runs if (each := aggregate(run, measure))]
+    if not found:
+        return ""
+    decimals = decimals_for([value for _, each in found for value in each.final])
+    parts: list[str] = []
+    for label, each in found:
+        _, mean, _, low, high = described(each.final)
+        sure = f" ({'' if parts else '95% interval '}{span(low, high, decimals)})" if math.isfinite(low) else ""
+        verb = "at" if parts else f"ends at a {MEASURES[measure]} of"
+        parts.append(f"{label} {verb} {shown(mean, decimals)}{sure}")
+    seeds = sorted({len(each.final) for _, each in found})
+    count = plural(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    where = f"On {runs[0].dataset}, " if runs[0].dataset else ""
+    return f"{where}{sentence_list(parts)}, {'over' if count != '1 seed' else 'with'} {count}."
+
+
+def facts(runs: Sequence[RunSummary], maze: MazePicture | None) -> Markup | None:
+    """What this page is about, in a line."""
+    found: dict[str, object] = {}
+    names = list(dict.fromkeys(run.dataset for run in runs if run.dataset))
+    if maze is not None and maze.name:
+        found["maze"] = maze.name
+    if names:
+        found["data"] = names[0] if len(names) == 1 else f"{len(names)} datasets"
+    methods = list(dict.fromkeys([*(run.label for run in runs), *(maze.success if maze else ())]))
+    if methods:
+        found["methods" if len(methods) > 1 else "method"] = ", ".join(methods)
+    if seeds := sorted({len(run.seeds) for run in runs if run.seeds}):
+        found["seeds"] = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    devices = list(dict.fromkeys(str(run.environment["device"]) for run in runs if run.environment.get("device")))
+    if devices:
+        found["device"] = ", ".join("CPU" if "cpu" in device.lower() else device for device in devices)
+    return pairs(found, "facts") if found else None
+
+
+def curves_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
+    """A chart for each dataset, of the score or else the return, and of success where it is known."""
+    charts = [
+        chart
+        for dataset, group in by_dataset(runs).items()
+        for measure in (measure_of(group), "success")
+        if (chart := _curve_chart(dataset, group, measure, slots, alone=len(by_dataset(runs)) == 1))
+    ]
+    if not charts:
+        return None
+    text = "Lines are means over seeds, bands Student’s 95 percent intervals of these means, at each step by itself."
+    shown_slots = {run.label: slots[run.label] for run in runs}
+    return Section("curves", "Learning", "Learning curves", blocks(lede(text), legend(shown_slots), grid(charts)))
+
+
+def _curve_chart(dataset: str, runs: Sequence[RunSummary], measure: str, slots: Slots, *, alone: bool) -> Markup | None:
+    lines = [band(run.label, slots[run.label], each) for run in runs if (each := curve(run, measure))]
+    if not any(np.isfinite(line.y).sum() > 1 for line in lines):
+        return None
+    title = MEASURES[measure].capitalize()
+    chart = line_chart(
+        lines,
+        title=f"{title} on {dataset_name(dataset)} over training: {last_values(lines)}",
+        x_label="training steps",
+        y_label=measure,
+        x_text=steps_text,
+        shares=measure == "success",
+    )
+    return figure(title, chart) if alone else figure(dataset_name(dataset), chart, MEASURES[measure])
+
+
+def results_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
+    """The table: every algorithm on every dataset, in three ways that are never mixed."""
+    groups = [rows for dataset, group in by_dataset(runs).items() if (rows := _result_rows(dataset, group, slots))]
+    if not groups:
+        return None
+    text = (
+        "“Final” is the evaluation at the last step that every seed reached. “Best” is the highest evaluation of each "
+        "seed: only someone who may try policies in the environment could choose it, so it flatters. “Last ten” is the "
+        f"mean of each seed’s last {LAST} evaluations, or of all where there are fewer. Intervals are Student’s, over "
+        "seeds, for one dataset at a time."
+    )
+    head = blocks(
+        el(
+            "tr",
+            *(el("th", name, scope="col", rowspan=2) for name in ("Method", "Seeds", "Steps")),
+            *(el("th", name, scope="colgroup", colspan=3, class_="group") for name in ("Final", "Best", "Last ten")),
+        ),
+        el("tr", *(_sub_head(name, i) for _ in range(3) for i, name in enumerate(("mean", "std", "95% interval")))),
+    )
+    body = blocks(lede(text), table("Mean, sample standard deviation and 95 percent interval", head, *groups))
+    return Section("results", "Results", "Results", body)
+
+
+def _sub_head(name: str, index: int) -> Markup:
+    return el("th", name, scope="col", class_=None if index else "group")
+
+
+def _result_rows(dataset: str, runs: Sequence[RunSummary], slots: Slots) -> list[Markup]:
+    measure = measure_of(runs)
+    found = [(run, each) for run in runs if (each := aggregate(run, measure))]
+    values = [value for _, each in found for column in (each.final, each.best, each.last_ten) for value in column]
+    decimals = decimals_for(values)
+    rows = [
+        row(
+            named(run.label, slots[run.label]),
+            _seeds_text(run, each),
+            steps_text(each.step) + ("*" if run.stopped else ""),
+            *(cell for column in (each.final, each.best, each.last_ten) for cell in _description(column, decimals)),
+        )
+        for run, each in found
+    ]
+    return [group_row(dataset_name(dataset), MEASURES[measure], COLUMNS), *rows] if rows else []
+
+
+def _seeds_text(run: RunSummary, found: Aggregate) -> str:
+    known, wanted = len(found.seeds), len(run.seeds)
+    return f"{known} of {wanted}" if wanted > known else str(known)
+
+
+def _description(values: Float64s, decimals: int) -> list[Markup]:
+    _, mean, std, low, high = described(values)
+    strong = el("strong", shown(mean, decimals))
+    return [el("td", strong, class_="group"), el("td", shown(std, decimals)), el("td", span(low, high, decimals))]
+
+
+def shared_scores(runs: Sequence[RunSummary]) -> dict[str, dict[str, Float64s]]:
+    """Final numbers by label and dataset, on the datasets that every label has; empty where they cannot be pooled.
+
+    Returns of different environments have no common unit, so several datasets are pooled only by their scores.
+    """
+    groups = by_dataset(runs)
+    measures = {dataset: measure_of(group) for dataset, group in groups.items()}
+    found: dict[str, dict[str, Float64s]] = {}
+    for run in runs:
+        each = aggregate(run, measures[run.dataset])
+        if each is not None and np.isfinite(each.final).all():
+            found.setdefault(run.label, {})[run.dataset] = each.final
+    if not found:
+        return {}
+    shared = [dataset for dataset in groups if all(dataset in tasks for tasks in found.values())]
+    if len(shared) > 1:
+        shared = [dataset for dataset in shared if measures[dataset] == "score"]
+    return {label: {dataset: tasks[dataset] for dataset in shared} for label, tasks in found.items()} if shared else {}
+
+
+def comparison_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
+    """Interquartile means, performance profiles and probabilities of improvement, of the final evaluations."""
+    scores = shared_scores(runs)
+    if not scores or sum(len(tasks) for tasks in scores.values()) < 2:
+        return None
+    tasks = list(next(iter(scores.values())))
+    where = dataset_name(tasks[0]) if len(tasks) == 1 else f"the {len(tasks)} datasets that all methods have"
+    measure = measure_of([run for run in runs if run.dataset in tasks])
+    body = blocks(
+        lede(f"Final {MEASURES[measure]} on {where}. {TOO_NARROW}"),
+        _interquartile_table(scores, slots),
+        _improvements(scores, slots),
+        _profile_chart(scores, measure, slots),
+    )
+    return Section("comparison", "Comparison", "Methods compared", body)
+
+
+def _interquartile_table(scores: Mapping[str, Mapping[str, Float64s]], slots: Slots) -> Markup:
+    found = {label: aggregates(tasks).interquartile_mean for label, tasks in scores.items()}
+    runs = {label: sum(len(values) for values in tasks.values()) for label, tasks in scores.items()}
+    low, high = scale_around(list(found.values()))
+    decimals = decimals_for([each.value for each in found.values()])
+    rows = [
+        row(
+            named(label, slots[label]),
+            el("strong", shown(each.value, decimals)),
+            span(each.low, each.high, decimals),
+            str(runs[label]),
+            el("td", interval_bar(each, low, high, slots[label]), class_="bar-cell"),
+        )
+        for label, each in found.items()
+    ]
+    head = head_row("Method", "IQM", "95% bootstrap interval", "Runs", _ends(low, high, decimals))
+    return table("Interquartile mean: the mean of the middle half of all runs", head, rows)
+
+
+def _ends(low: float, high: float, decimals: int) -> Markup:
+    return scale_head(shown(low, decimals), shown(high, decimals))
+
+
+def _profile_chart(scores: Mapping[str, Mapping[str, Float64s]], measure: str, slots: Slots) -> Markup | None:
+    every = [float(value) for tasks in scores.values() for values in tasks.values() for value in values]
+    if len(set(every)) < 2:
+        return None
+    levels = thresholds_for(every)
+    lines = [profile_line(label, slots[label], performance_profile(tasks, levels)) for label, tasks in scores.items()]
+    chart = line_chart(
+        lines,
+        title="Share of runs above each level, for " + sentence_list(list(scores)),
+        x_label=f"{MEASURES[measure]} above",
+        y_label="share of runs",
+        shares=True,
+    )
+    words = "The share of runs above each level. A line further to the right is better wherever it is."
+    body = blocks(legend({label: slots[label] for label in scores}), chart)
+    return el("div", figure("Performance profiles", body, words, "card stack"), class_="solo")
+
+
+def _improvements(scores: Mapping[str, Mapping[str, Float64s]], slots: Slots) -> Markup | None:
+    labels = list(scores)
+    chosen = list(itertools.combinations(labels, 2))
+    if len(labels) > MOST_PAIRED:
+        chosen = [(labels[0], other) for other in labels[1:]]
+    if not chosen:
+        return None
+    found = [(x, y, probability_of_improvement(scores[x], scores[y])) for x, y in chosen]
+    rows = [
+        row(
+            el("span", named(x, slots[x]), f" over {y}", class_="duel"),
+            el("strong", percent(each.value, 0)),
+            span(100 * each.low, 100 * each.high, 0, "%"),
+            el("td", interval_bar(each, 0, 1, slots[x], 0.5), class_="bar-cell"),
+        )
+        for x, y, each in found
+    ]
+    head = head_row("A run of", "Probability", "95% interval", scale_head("0", "100%"))
+    text = "Probability of improvement: how likely a run beats one of the other method on the same dataset"
+    return table(text, head, rows)

@@ -1,0 +1,122 @@
+"""A training run as text: what will be done, how it goes, what came out."""
+
+import sys
+import time
+from typing import Any
+
+import jax
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from stacq.report.statistics import describe
+from stacq.training.job import Plan, Trained
+from stacq.training.train import Report
+
+SHOWN = ("critic_loss", "actor_loss", "q")  # of the losses, in a line
+PLAIN_SECONDS = 30.0  # between two lines where there is no terminal
+SETTLED = 2  # chunks before a rate is believed: the first one compiles
+LONG = 20 * 60  # seconds; beyond that a run is told how to be shorter
+
+
+def describe_plan(plan: Plan, directory: Any) -> str:
+    """One paragraph before a run."""
+    schedule, config = plan.schedule, plan.preset.config
+    text = f"training {plan.options.algorithm} ({plan.options.variant}) on {plan.dataset.name or 'the dataset'}: "
+    text += f"{len(schedule.seeds)} seeds, {config.steps:,} steps"
+    if hasattr(config, "critic_steps"):
+        text += f" after {config.critic_steps:,} of the critic"
+    if hasattr(config, "slots"):
+        text += f", {config.batch} + {config.slots} pairs per step"
+    text += f", every {schedule.eval_every:,} steps {plan.preset.episodes} episodes in {plan.env}" if plan.env else ""
+    text += "" if plan.env else "; no environment is known, so nothing is scored (--env names one)"
+    return f"{text}\nrun directory: {directory}"
+
+
+def describe_result(plan: Plan, trained: Trained) -> str:
+    """The final policies' scores with their interval; other statistics are named for what they are."""
+    result = trained.result
+    if not result["seeds"]:
+        return f"policies: {trained.directory / 'policies'}"
+    final = describe(np.array(result["final"]))
+    values = ", ".join(f"{value:.1f}" for value in result["final"])
+    lines = [f"final policies, {result['measure']}: {final.mean:.1f} (by seed {values})"]
+    if final.runs > 1:
+        lines[0] += f", 95 % interval {final.low:.1f} to {final.high:.1f}"
+    rest = (("best evaluation", "best"), ("mean of the last ten", "last_ten"))
+    lines += [f"  {name}: {np.mean(result[key]):.1f}" for name, key in rest]
+    return "\n".join([*lines, f"kept in {trained.directory}: policies/, records.csv, metrics.jsonl, result.json"])
+
+
+class TrainingDisplay:
+    """A live bar on a terminal, sparse lines elsewhere; a context manager."""
+
+    def __init__(self, plan: Plan, console: Console) -> None:
+        self.plan, self.console = plan, console
+        self.seeds = len(plan.schedule.seeds)
+        self.live = sys.stderr.isatty()
+        self.bar = Progress(
+            TextColumn("training"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[facts]}"),
+            console=Console(stderr=True),
+        )
+        self.task: TaskID | None = None
+        self.facts = ""
+        self.chunks, self.printed = 0, time.monotonic()
+
+    def __enter__(self) -> "TrainingDisplay":
+        if self.live:
+            self.bar.start()
+            self.task = self.bar.add_task("", total=None, rate="", facts="")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live:
+            self.bar.stop()
+
+    def say(self, text: str) -> None:
+        (self.bar.console if self.live else self.console).print(text, soft_wrap=True)
+
+    def update(self, report: Report) -> None:
+        self.chunks += 1
+        if self.chunks == SETTLED:
+            self.say(self.estimate(report))
+        if report.losses:
+            self.facts = _facts(report)
+        if self.task is not None:
+            rate = f"{report.rate:,.0f} steps/s"
+            self.bar.update(self.task, completed=report.step, total=report.total, rate=rate, facts=self.facts)
+        elif time.monotonic() - self.printed >= PLAIN_SECONDS:
+            self.printed = time.monotonic()
+            left = (report.total - report.step) / max(report.rate, 1e-9)
+            line = f"training: {report.step:,} of {report.total:,} steps, {report.rate:,.0f}/s, {duration(left)} left"
+            print(f"{line}  {self.facts}", file=sys.stderr, flush=True)
+
+    def estimate(self, report: Report) -> str:
+        """How long the rest will take at the speed just measured, and what would shorten it."""
+        left = (report.total - report.step) / max(report.rate, 1e-9)
+        device = jax.default_backend()
+        text = f"{report.rate:,.0f} steps/s of {self.seeds} seeds on this {device}: about {duration(left)} to go"
+        if left < LONG:
+            return text
+        ways = ["a GPU"] * (device == "cpu") + ["--small"] * (not self.plan.options.small)
+        ways += ["fewer --seeds"] * (self.seeds > 1)
+        return f"{text}; shorter with {', '.join([*ways, 'fewer --steps'])}"
+
+
+def duration(seconds: float) -> str:
+    """Roughly, as people say it."""
+    for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} seconds"
+
+
+def _facts(report: Report) -> str:
+    losses = [f"{name} {np.nanmean(report.losses[name]):.3g}" for name in SHOWN if name in report.losses]
+    scores = " ".join(f"{value:.1f}" for _, value in sorted(report.scores.items()))
+    return ", ".join(losses) + (f" | last scores {scores}" if scores else "")
