@@ -21,7 +21,7 @@ def in_this_process() -> float:
     """Steps per second of the same episodes, one after the other, no worker at all."""
     policy = load_behaviour("hopper", "medium")
     started = time.perf_counter()
-    lengths = [run_episode(policy, "Hopper-v4", "Hopper-v4", 0, index).length for index in range(EPISODES)]
+    lengths = [run_episode(policy, "Hopper-v4", "Hopper-v4", (0,), index).length for index in range(EPISODES)]
     return sum(lengths) / (time.perf_counter() - started)
 
 

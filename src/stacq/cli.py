@@ -213,9 +213,10 @@ class FitDynamics:
     """Directory of the artefact; by default one in the cache."""
 
     def run(self) -> None:
+        from stacq.data.load import load
         from stacq.pipeline import fit_dynamics
 
-        fit_dynamics(self.source, self.preset, self.epochs, self.seed, self.out)
+        fit_dynamics(load(self.source), self.preset, epochs=self.epochs, seed=self.seed, out=self.out)
 
 
 @dataclass(frozen=True)
@@ -226,29 +227,146 @@ class Reach:
     """A file, a Minari directory or id, or a name."""
     dynamics: Path
     """Directory that `stacq dynamics fit` made."""
+    criterion: Literal["paper", "calibrated"] = "paper"
+    """The published test, or one that refines the action and knows the models' error on held-out rows."""
     epsilon: float = 0.1
     """Largest disagreement of the models, in units of one step's range."""
     norm: Literal["linf", "l1", "l2", "l2-unrooted"] = "linf"
+    """Of the paper's criterion."""
+    recall: float = 0.95
+    """Share of true successors that must pass the calibrated criterion."""
     estimator: Literal["auto", "random", "corners"] = "auto"
     """Actions behind the ranges: uniform ones, or corners and fewer uniform ones. auto: corners on a CPU."""
     actions: int = 1000
     """Uniform actions behind every range."""
     clip: bool = False
-    """Clip inverse actions to the action bounds before they are tried."""
+    """Clip inverse actions to the action bounds before they are tried; the calibrated criterion always does."""
     cap: int | None = None
     """Most states per set."""
-    engine: Literal["cpu", "gpu"] = "cpu"
-    """Which engine searches the boxes; both give the same sets."""
+    engine: Literal["cpu", "gpu"] | None = None
+    """Which engine searches the boxes; both give the same sets. Default: the GPU's where there is one."""
     out: Path | None = None
     """Where to draw the picture (.png or .svg); by default in the cache directory."""
     STOPPED: ClassVar[str] = "finished chunks are kept, and the same command goes on from there"
 
     def run(self) -> None:
+        from stacq.data.load import load
+        from stacq.dynamics.models import Dynamics
         from stacq.pipeline import find_reachable
         from stacq.reach.build import ReachConfig
 
-        options = ReachConfig(self.epsilon, self.norm, self.estimator, self.actions, self.clip, self.cap)
-        find_reachable(self.source, self.dynamics, options, self.engine, self.out)
+        options = ReachConfig(
+            criterion=self.criterion,
+            epsilon=self.epsilon,
+            norm=self.norm,
+            estimator=self.estimator,
+            actions=self.actions,
+            clip=self.clip,
+            recall=self.recall,
+            cap=self.cap,
+        )
+        dataset, dynamics = load(self.source), Dynamics.load(self.dynamics)
+        find_reachable(dataset, dynamics, options, engine=self.engine, out=self.out)
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train policies on a dataset; dynamics and reachable sets are made first where the algorithm needs them.
+
+    The same command goes on with a run that was stopped.
+    """
+
+    source: Positional[str]
+    """A file, a Minari directory or id, or a name."""
+    algo: Literal["stacq", "onestep-stacq", "td3bc", "bc"] = "stacq"
+    variant: str = "paper"
+    """A named bundle of choices, such as `authors` for StaCQ; docs/stacq.md lists them."""
+    small: bool = False
+    """Small networks and few steps, for a laptop."""
+    seeds: int = 5
+    """How many; they train side by side."""
+    first_seed: int = 0
+    steps: int | None = None
+    """Gradient steps; by default a million."""
+    eval_every: int | None = None
+    """Steps between evaluations; by default 200 evaluations in all."""
+    episodes: int | None = None
+    """Per evaluation; by default 10."""
+    env: str | None = None
+    """Gymnasium id to score in; by default the one the data names."""
+    evaluate: bool = True
+    """Score policies while they are trained."""
+    top: float = 1.0
+    """Learn from this share of the episodes, the best by return."""
+    own_only: bool = False
+    """Reduce reachable sets to the own successor: what does reachability itself buy?"""
+    set: tuple[str, ...] = ()
+    """Hyperparameters as name=value, such as alpha=2.5 hidden=128,128."""
+    dynamics: Path | None = None
+    """Dynamics that were fitted already."""
+    dynamics_preset: Literal["default", "paper", "paper-antmaze", "small"] | None = None
+    """The recipe for dynamics; by default `small` with --small, else what measured best for this kind of data."""
+    criterion: Literal["paper", "calibrated"] = "paper"
+    """Which test of reachability."""
+    epsilon: float = 0.1
+    norm: Literal["linf", "l1", "l2", "l2-unrooted"] = "linf"
+    workers: int | None = None
+    """Processes that evaluate; by default one per core."""
+    out: Path | None = None
+    """The run directory; by default one under runs/ that the options name."""
+    tensorboard: bool = False
+    """Write TensorBoard event files too (needs the tensorboard extra)."""
+    STOPPED: ClassVar[str] = "the last checkpoint is kept, and the same command goes on from there"
+
+    def run(self) -> None:
+        from stacq.data.load import load
+        from stacq.pipeline import Stages, train_dataset
+        from stacq.reach.build import ReachConfig
+        from stacq.training.job import Options
+
+        options = Options(
+            algorithm=self.algo,
+            variant=self.variant,
+            small=self.small,
+            seeds=self.seeds,
+            first_seed=self.first_seed,
+            steps=self.steps,
+            eval_every=self.eval_every,
+            episodes=self.episodes,
+            env=self.env,
+            evaluate=self.evaluate,
+            top=self.top,
+            own_only=self.own_only,
+            settings=self.set,
+        )
+        recipe = self.dynamics_preset or ("small" if self.small else None)
+        reach = ReachConfig(criterion=self.criterion, epsilon=self.epsilon, norm=self.norm)
+        train_dataset(
+            load(self.source),
+            options,
+            Stages(self.dynamics, recipe, reach),
+            out=self.out,
+            workers=self.workers,
+            tensorboard=self.tensorboard,
+        )
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """One page about one or several runs: curves, tables, comparisons. It opens offline."""
+
+    runs: Positional[tuple[Path, ...]]
+    """Run directories."""
+    out: Path = Path("report.html")
+    title: str = "Training runs"
+
+    def run(self) -> None:
+        from stacq.report.page import read_run, write_page
+
+        if not self.runs:
+            raise InputError("no run was named", where="stacq report", expected="run directories", fix="name one")
+        page = write_page(self.out, [read_run(directory) for directory in self.runs], title=self.title)
+        print(f"page: {page}")
 
 
 @dataclass(frozen=True)
@@ -266,7 +384,9 @@ class Data:
 
 Verb = (
     Annotated[Demo, subcommand("run")]
+    | Annotated[Train, subcommand("train")]
     | Annotated[Evaluate, subcommand("evaluate")]
+    | Annotated[ReportPage, subcommand("report")]
     | Annotated[Maze, subcommand("maze")]
     | Annotated[Reach, subcommand("reach")]
     | Annotated[DynamicsGroup, subcommand("dynamics")]
@@ -287,6 +407,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     verb = parse(sys.argv[1:] if arguments is None else arguments)
     from stacq.evaluation import EvaluationFailed
     from stacq.runs import Terminated, terminate_as_interrupt
+    from stacq.training.failed import TrainingFailed
     from stacq.workers import WorkerFailed
 
     stopped = f"stopped; {getattr(verb, 'STOPPED', 'nothing was written')}"
@@ -295,7 +416,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             verb.run()
     except InputError as error:
         _fail(f"error: {error}", 2)
-    except EvaluationFailed as error:
+    except (EvaluationFailed, TrainingFailed) as error:
         _fail(f"error: {error}", 1)
     except WorkerFailed as error:
         _fail(f"error: {error.summary}\n{error.details}".rstrip(), 1)

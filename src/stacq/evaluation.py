@@ -49,6 +49,8 @@ class Episode(NamedTuple):
     episode_return: float
     length: int
     success: bool | None
+    discounted_return: float  # as the critics count
+    start: Floats  # the first observation, [S]
 
 
 class EvaluationFailed(RuntimeError):
@@ -77,7 +79,7 @@ def evaluate(
     check_numbers(episodes, seed)
     task = _reference(dataset, env)
     label = _label(env)
-    run = partial(run_episode, policy, env, label, seed)
+    run = partial(run_episode, policy, env, label, (seed,))
     records = []
     try:
         with nullcontext(pool) if pool else WorkerPool(crew_size(workers, episodes)) as crew:
@@ -134,27 +136,31 @@ def _reference(dataset: str, env: EnvSource) -> Task | None:
     return of_data or of_env
 
 
-def run_episode(policy: Actor, env: EnvSource, label: str, seed: int, index: int) -> Episode:
-    """One episode, in a worker process, from the random streams of (seed, index) alone."""
+def run_episode(
+    policy: Actor, env: EnvSource, label: str, stream: tuple[int, ...], index: int, discount: float = 1.0
+) -> Episode:
+    """One episode, in a worker process, from the random numbers of (stream, index) alone."""
     with _env_of(env, label) as (body, facts):
         _check_sizes(policy, facts)
-        return _roll_out(policy, body, facts, seed, index)
+        return _roll_out(policy, body, facts, (*stream, index), discount)
 
 
-def _roll_out(policy: Actor, body: Any, facts: EnvFacts, seed: int, index: int) -> Episode:
-    starts, noise = np.random.SeedSequence([seed, index]).spawn(2)
+def _roll_out(policy: Actor, body: Any, facts: EnvFacts, stream: tuple[int, ...], discount: float) -> Episode:
+    starts, noise = np.random.SeedSequence(stream).spawn(2)
     rng = np.random.default_rng(noise)
     observation, _ = body.reset(seed=int(starts.generate_state(1)[0]))
-    total, length, info = 0.0, 0, {}
+    start = flatten(observation)
+    total, discounted, length, info = 0.0, 0.0, 0, {}
     ended = False
     while not ended and length < STEP_LIMIT:
         action = np.asarray(policy(flatten(observation), rng))
         _check_action(action, facts, length)
         observation, reward, terminated, truncated, info = body.step(action)
         total += float(reward)
+        discounted += discount**length * float(reward)
         length += 1
         ended = bool(terminated or truncated)
-    return Episode(total, length, _success(info))
+    return Episode(total, length, _success(info), discounted, start)
 
 
 @cache

@@ -1,13 +1,17 @@
-"""The stages between a dataset and reachable sets, with progress and reports around them."""
+"""The stages from a dataset to scored policies, with progress and reports around them."""
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import jax
 from rich.console import Console
 
+from stacq.algos import ALGORITHMS
+from stacq.algos.presets import preset
 from stacq.artefacts import cache_directory
 from stacq.data.dataset import Dataset
-from stacq.data.load import load
 from stacq.dynamics.fit import PRESETS, fit
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import measure
@@ -16,52 +20,142 @@ from stacq.files import check_writable, home, write_json
 from stacq.progress import progress
 from stacq.reach.build import ReachConfig, reachable_sets
 from stacq.reach.join import Engine
-from stacq.reach.stitching import stitching
+from stacq.reach.sets import ReachableSets
+from stacq.reach.stitching import Stitching, stitching
 from stacq.report.dynamics_figure import draw_quality
 from stacq.report.dynamics_text import print_quality
 from stacq.report.reach_figure import draw_stitching
 from stacq.report.reach_text import print_stitching
 from stacq.report.summary_figure import figure_format, save_figure
+from stacq.report.training_text import TrainingDisplay, describe_plan, describe_result
+from stacq.training.job import Options, Trained, make_plan, run_directory, run_job, selected
+
+QUALITY = "quality.json"
 
 
-def fit_dynamics(source: str, preset: str, epochs: int | None, seed: int, out: Path | None) -> Dynamics:
+class Fitted(NamedTuple):
+    """Dynamics and the directory they lie in."""
+
+    dynamics: Dynamics
+    directory: Path
+
+
+def fit_dynamics(
+    dataset: Dataset, recipe: str, *, epochs: int | None = None, seed: int = 0, out: Path | None = None
+) -> Fitted:
     """Fit, report, save; dynamics that were fitted before with the same data and options are reused."""
     console = Console()
-    dataset = load(source)
-    recipe = PRESETS[preset]
-    config = replace(recipe, seed=seed, max_epochs=epochs or recipe.max_epochs)
+    fitting = PRESETS[recipe]
+    config = replace(fitting, seed=seed, max_epochs=epochs or fitting.max_epochs)
     directory = out or cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
     if out is None and directory.exists():
-        console.print(f"fitted before: {directory}", soft_wrap=True)
-        return Dynamics.load(directory)
+        before = Dynamics.load(directory)
+        if len(before.held_out):
+            console.print(f"fitted before: {directory}", soft_wrap=True)
+            return Fitted(before, directory)
+        console.print("fitted before, but the rows held out were not kept: fitting again")
     check_writable(directory)
-    console.print(f"{config.forward_members} forward and {config.inverse_members} inverse members, {preset} recipe")
+    console.print(f"{config.forward_members} forward and {config.inverse_members} inverse members, {recipe} recipe")
     with progress("fitting dynamics", config.max_epochs, "epochs") as update:
         done = fit(dataset, config, on_epoch=lambda curve: update(curve.epoch + 1))
     done.dynamics.save(directory)
     quality = measure(done, dataset)
     print_quality(quality, console)
     save_figure(draw_quality(quality, done.curves), directory / "fit.png")
-    write_json(directory / "quality.json", quality.to_json())
-    console.print(f"dynamics: {directory} (picture: fit.png, numbers: quality.json)", soft_wrap=True)
-    return done.dynamics
+    write_json(directory / QUALITY, quality.to_json())
+    console.print(f"dynamics: {directory} (picture: fit.png, numbers: {QUALITY})", soft_wrap=True)
+    return Fitted(done.dynamics, directory)
 
 
-def find_reachable(source: str, directory: Path, config: ReachConfig, engine: Engine, out: Path | None) -> None:
-    """Reachable sets with their report and picture."""
+def find_reachable(
+    dataset: Dataset, dynamics: Dynamics, config: ReachConfig, *, engine: Engine | None = None, out: Path | None = None
+) -> tuple[ReachableSets, Stitching]:
+    """Reachable sets with their report and picture; sets that were found before are reused."""
     console = Console()
-    dataset = load(source)
     picture = out or home() / "inspect" / f"{dataset.name.replace('/', '-') or 'dataset'}-reach.png"
     figure_format(picture)
     check_writable(picture)
-    dynamics = Dynamics.load(directory)
     _check_sizes(dynamics, dataset)
+    engine = engine or ("cpu" if jax.default_backend() == "cpu" else "gpu")
     with progress("reachable sets", len(dataset), "states") as update:
         sets = reachable_sets(dataset, dynamics, config, engine=engine, progress=update, log=console.print)
     found = stitching(sets, dataset)
     print_stitching(found, sets.config, console)
     save_figure(draw_stitching(dataset, sets, found), picture)
     console.print(f"picture: {picture}", soft_wrap=True)
+    return sets, found
+
+
+class Stages(NamedTuple):
+    """How the stages before the training are made."""
+
+    dynamics: Path | None = None  # fitted already
+    preset: str | None = None  # of the dynamics: `default`, or `paper-antmaze` where states are not normalised
+    reach: ReachConfig = ReachConfig()
+    engine: Engine | None = None
+
+
+def train_dataset(
+    dataset: Dataset,
+    options: Options,
+    stages: Stages = Stages(),
+    *,
+    out: Path | None = None,
+    workers: int | None = None,
+    tensorboard: bool = False,
+) -> Trained:
+    """All the way from data to scored policies; every stage that was made before is reused."""
+    console = Console()
+    dataset = selected(dataset, options)
+    dynamics, sets, facts = None, None, {}
+    if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
+        chosen = preset(options.algorithm, dataset.name, variant=options.variant)
+        recipe = stages.preset or ("default" if chosen.normalise else "paper-antmaze")
+        fitted = (
+            fit_dynamics(dataset, recipe)
+            if stages.dynamics is None
+            else Fitted(Dynamics.load(stages.dynamics), stages.dynamics)
+        )
+        dynamics = fitted.dynamics
+        sets, found = find_reachable(dataset, dynamics, stages.reach, engine=stages.engine)
+        facts = {"reach.json": _reach_facts(found), "dynamics.json": _dynamics_facts(fitted.directory)}
+    plan = make_plan(dataset, options, dynamics, sets)
+    directory = out or run_directory(plan)
+    console.print(describe_plan(plan, directory), soft_wrap=True)
+    with TrainingDisplay(plan, console) as display:
+        trained = run_job(
+            plan, out=directory, workers=workers, tensorboard=tensorboard, listener=display.update, say=display.say
+        )
+    for name, values in facts.items():
+        if values:
+            write_json(directory / name, values)
+    console.print(describe_result(plan, trained), soft_wrap=True)
+    return trained
+
+
+def _reach_facts(found: Stitching) -> dict[str, Any]:
+    """What the page shows of reachable sets."""
+    return {
+        "set_sizes": {str(size): count for size, count in found.size_histogram},
+        "extra_per_state": found.extra,
+        "criterion": found.criterion,
+        "recall": found.recall,
+        "worst_dimension": found.known["worst_dimension"] if found.known else None,
+    }
+
+
+def _dynamics_facts(directory: Path) -> dict[str, Any]:
+    """What the page shows of dynamics; nothing where they were fitted elsewhere."""
+    try:
+        found = json.loads((directory / QUALITY).read_text(encoding="utf-8"))["normalised"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return {
+        "dimensions": list(range(len(found["ensemble"]))),
+        "normalised_error": found["ensemble"],
+        "single_member_error": found["member"],
+        "persistence_error": found["identity"],
+    }
 
 
 def _check_sizes(dynamics: Dynamics, dataset: Dataset) -> None:

@@ -16,24 +16,38 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
-from stacq.files import unwritable, write_json
+from stacq.files import unwritable, write_json, write_text
 
+EVALUATED = "eval/return"  # in every line that is about an evaluation
 PACKAGES = ("stacq", "numpy", "jax", "jaxlib", "h5py", "gymnasium", "mujoco")
 
 
 class Run:
-    """An open run directory. What was written stays, however the process ends."""
+    """An open run directory. What was written stays, however the process ends.
 
-    def __init__(self, directory: Path, config: Mapping[str, Any], *, tensorboard: bool = False) -> None:
+    With `resume` a directory that holds the same configuration is opened again, and written on.
+    """
+
+    def __init__(
+        self, directory: Path, config: Mapping[str, Any], *, tensorboard: bool = False, resume: bool = False
+    ) -> None:
         self.directory = directory
         writer = _event_writer() if tensorboard else None  # may be missing: found out before anything is written
+        self.resumed = resume and (directory / "config.json").exists()
+        if self.resumed:
+            _check_same(directory, config)
+        else:
+            self._start(directory, config)
+        self._events = writer(str(directory / "tensorboard")) if writer else None
+
+    def _start(self, directory: Path, config: Mapping[str, Any]) -> None:
         try:
             directory.mkdir(parents=True)
         except FileExistsError as error:
@@ -42,10 +56,9 @@ class Run:
             ) from error
         except OSError as error:
             raise unwritable(directory, error) from error
-        write_json(directory / "config.json", dict(config))
         write_json(directory / "environment.json", environment_facts())
         _append(directory / "records.csv", csv_line(COLUMNS))
-        self._events = writer(str(directory / "tensorboard")) if writer else None
+        write_json(directory / "config.json", dict(config))
 
     def __enter__(self) -> "Run":
         return self
@@ -58,16 +71,54 @@ class Run:
     def log(self, message: str) -> None:
         _append(self.directory / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}\n")
 
-    def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        line = json.dumps({"step": step, **values, "time": time.time()})
+    def metrics(self, step: int, values: Mapping[str, float], *, seed: int | None = None) -> None:
+        """Add one line; what belongs to one seed of several says which."""
+        which = {} if seed is None else {"seed": seed}
+        line = json.dumps({"step": step, **which, **values, "time": time.time()})
         _append(self.directory / "metrics.jsonl", line + "\n")
         if self._events is not None:
             for key, value in values.items():
-                self._events.add_scalar(key, value, step)
+                self._events.add_scalar(key if seed is None else f"seed{seed}/{key}", value, step)
 
     def record(self, record: EpisodeRecord) -> None:
         """Add one episode; it is on disk when this returns."""
         _append(self.directory / "records.csv", csv_line(record.row()))
+
+    def rewind(self, step: int, evaluated: Callable[[int], bool]) -> None:
+        """Forget what was written about later steps, and about evaluations that are to be made again.
+
+        `evaluated` says of an evaluation's step whether it is whole.
+        """
+        metrics, records = self.directory / "metrics.jsonl", self.directory / "records.csv"
+        if metrics.exists():
+            lines = [
+                line
+                for line in _whole_lines(metrics)
+                if (found := json.loads(line))["step"] <= step and (EVALUATED not in found or evaluated(found["step"]))
+            ]
+            write_text(metrics, "".join(lines))
+        kept = [record for record in read_records(self.directory) if record.step <= step and evaluated(record.step)]
+        write_text(records, "".join([csv_line(COLUMNS), *(csv_line(record.row()) for record in kept)]))
+
+
+def _check_same(directory: Path, config: Mapping[str, Any]) -> None:
+    """Going on with other options would make a run that no command describes."""
+    try:
+        found = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"its config.json cannot be read: {error}", where=directory, fix="choose another --out"
+        ) from error
+    wanted = json.loads(json.dumps(dict(config)))
+    changed = sorted(key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key))
+    if changed:
+        key = changed[0]
+        raise InputError(
+            f"this run was started with other options: {key} was {found.get(key)!r}, now {wanted.get(key)!r}",
+            where=directory,
+            expected="the same command as before",
+            fix="repeat that command to go on with it, or choose another --out",
+        )
 
 
 def new_directory(root: Path, kind: str) -> Path:

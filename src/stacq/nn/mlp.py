@@ -1,7 +1,8 @@
 """The one network shape of the library."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 
 import jax
@@ -11,18 +12,22 @@ import jax.numpy as jnp
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class MLP:
-    """Affine layers with ReLU between them, none after the last.
+    """Affine layers with ReLU between them, none after the last; with `layer_norm`, standardised before each ReLU.
+
+    The standardisation has no gain or shift of its own: the next layer's weights can do as much.
 
     Called on one example or on a batch. An ensemble holds the same arrays with a leading member axis, and
-    is called through `jax.vmap`.
+    is called through `each_member`.
     """
 
     weights: tuple[jax.Array, ...]  # each [inputs, outputs]
     biases: tuple[jax.Array, ...]  # each [outputs]
+    layer_norm: bool = field(default=False, metadata={"static": True})
 
     def __call__(self, x: jax.Array) -> jax.Array:
         for weight, bias in zip(self.weights[:-1], self.biases[:-1], strict=True):
-            x = jax.nn.relu(x @ weight + bias)
+            x = x @ weight + bias
+            x = jax.nn.relu(_standardised(x) if self.layer_norm else x)
         return x @ self.weights[-1] + self.biases[-1]
 
     @property
@@ -33,15 +38,50 @@ class MLP:
 
 def init_mlp(key: jax.Array, sizes: Sequence[int]) -> MLP:
     """Weights and biases uniform in +-1/sqrt(inputs), the initialisation behind every published number."""
-    weights, biases = [], []
-    for layer, (inputs, outputs) in enumerate(pairwise(sizes)):
-        k_weight, k_bias = jax.random.split(jax.random.fold_in(key, layer))
-        bound = inputs**-0.5
-        weights.append(jax.random.uniform(k_weight, (inputs, outputs), jnp.float32, -bound, bound))
-        biases.append(jax.random.uniform(k_bias, (outputs,), jnp.float32, -bound, bound))
-    return MLP(tuple(weights), tuple(biases))
+    network: MLP = _init(key, tuple(sizes))
+    return network
 
 
-def init_ensemble(key: jax.Array, members: int, sizes: Sequence[int]) -> MLP:
+def init_ensemble(key: jax.Array, members: int, sizes: Sequence[int], *, layer_norm: bool = False) -> MLP:
     """Independent members, stacked along a leading axis."""
-    return jax.vmap(lambda member: init_mlp(member, sizes))(jax.random.split(key, members))
+    ensemble = jax.vmap(lambda member: init_mlp(member, sizes))(jax.random.split(key, members))
+    return replace(ensemble, layer_norm=layer_norm)
+
+
+def each_member(ensemble: MLP, x: jax.Array) -> jax.Array:
+    """The outputs of all members on the same inputs, [M, ..., O].
+
+    A GPU wants the members in one product. On a CPU one after the other is faster: the activations of a single
+    member stay in the cache, and independent members can share the cores.
+    """
+    if jax.default_backend() == "cpu":
+        return jnp.stack([member(x) for member in _unstacked(ensemble)])
+    outputs: jax.Array = jax.vmap(lambda member: member(x))(ensemble)
+    return outputs
+
+
+def _unstacked(ensemble: MLP) -> list[MLP]:
+    """The members as networks of their own. Gradients of a split are joined once; those of slices would be padded."""
+    leaves, shape = jax.tree.flatten(ensemble)
+    split = [jax.lax.split(values, (1,) * ensemble.members) for values in leaves]
+    return [jax.tree.unflatten(shape, [part[0] for part in parts]) for parts in zip(*split, strict=True)]
+
+
+def _standardised(x: jax.Array) -> jax.Array:
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred * jax.lax.rsqrt(jnp.mean(centred**2, axis=-1, keepdims=True) + 1e-5)
+
+
+@partial(jax.jit, static_argnames="sizes")
+def _init(key: jax.Array, sizes: tuple[int, ...]) -> MLP:
+    """One draw for all layers: a random generator is slow to compile, and each shape would bring its own."""
+    layers = list(pairwise(sizes))
+    flat = jax.random.uniform(key, (sum((i + 1) * o for i, o in layers),), jnp.float32, -1, 1)
+    weights, biases, start = [], [], 0
+    for inputs, outputs in layers:
+        stop = start + (inputs + 1) * outputs
+        layer = flat[start:stop].reshape(inputs + 1, outputs) * inputs**-0.5
+        weights.append(layer[:-1])
+        biases.append(layer[-1])
+        start = stop
+    return MLP(tuple(weights), tuple(biases))

@@ -1,0 +1,51 @@
+"""Mathematics that several algorithms share."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from stacq.algos.world import Batch, World
+from stacq.nn.mlp import MLP, each_member
+
+STATIC = {"static": True}  # a config field that shapes the compiled program; the others may differ between seeds
+Metrics = dict[str, jax.Array]
+Update = Callable[[Any, Batch, World, jax.Array, Any], tuple[Any, Metrics]]
+"""(state, batch, world, key, config) -> (state, metrics), pure."""
+
+
+class Phase(NamedTuple):
+    """A stretch of training: its length, the updates that take turns in it, and whether the policy learns in it."""
+
+    steps: int
+    updates: tuple[Update, ...]
+    acts: bool = True
+
+
+class Sizes(NamedTuple):
+    """What networks must fit: the lengths of a state and of an action."""
+
+    state: int
+    action: int
+
+
+def act(actor: MLP, s: jax.Array) -> jax.Array:
+    """pi(s) in (-1, 1), [..., A]."""
+    return jnp.tanh(actor(s))
+
+
+def noisy(a: jax.Array, key: jax.Array, deviation: jax.Array | float, clip: jax.Array | float) -> jax.Array:
+    """An action with clipped Gaussian noise, back within [-1, 1]."""
+    noise = jnp.clip(deviation * jax.random.normal(key, a.shape), -clip, clip)
+    return jnp.clip(a + noise, -1.0, 1.0)
+
+
+def each(ensemble: MLP, *inputs: jax.Array) -> jax.Array:
+    """Every member's scalar output on the joined inputs, [M, ...]."""
+    return each_member(ensemble, jnp.concatenate(inputs, axis=-1))[..., 0]
+
+
+def weight_of_values(alpha: jax.Array | float, q: jax.Array) -> jax.Array:
+    """lambda = alpha / mean |Q|, a constant to the gradient (appendix C, with the absolute value it needs)."""
+    return alpha / jnp.maximum(jax.lax.stop_gradient(jnp.abs(q).mean()), 1e-6)

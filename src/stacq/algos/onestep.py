@@ -1,0 +1,162 @@
+"""OneStep StaCQ, algorithm 2: values learned from pairs of the data alone, then one policy extracted from them."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, weight_of_values
+from stacq.algos.stacq import predicted_reward, reward_loss
+from stacq.algos.world import Batch, Pairs, World, best_extra, draw_pairs, gather
+from stacq.nn.learner import Learner, descend, follow, new_learner
+from stacq.nn.mlp import MLP, init_ensemble, init_mlp
+
+NEEDS_REACHABILITY = True
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Config:
+    critic_steps: int = field(default=1_000_000, metadata=STATIC)
+    steps: int = field(default=1_000_000, metadata=STATIC)  # of the policy, after the critic's
+    batch: int = field(default=256, metadata=STATIC)
+    slots: int = field(default=256, metadata=STATIC)
+    hidden: tuple[int, ...] = field(default=(256, 256), metadata=STATIC)
+    critics: int = field(default=1, metadata=STATIC)
+    layer_norm: bool = field(default=False, metadata=STATIC)
+    alpha: float = 0.1
+    discount: float = 0.99
+    tau: float = 0.005
+    learning_rate: float = 3e-4
+    actor_noise: float = 0.1
+    noise_clip: float = 0.5
+
+
+class State(NamedTuple):
+    actor: Learner
+    critic: Learner  # [M, ...]
+    reward: Learner
+
+
+def init(key: jax.Array, sizes: Sizes, cfg: Config) -> State:
+    k_actor, k_critic, k_reward = jax.random.split(key, 3)
+    pair = (2 * sizes.state, *cfg.hidden, 1)
+    adam = optax.adam(cfg.learning_rate)
+    critic = init_ensemble(k_critic, cfg.critics, pair, layer_norm=cfg.layer_norm)
+    return State(
+        new_learner(init_mlp(k_actor, (sizes.state, *cfg.hidden, sizes.action)), actor_optimiser(cfg), target=False),
+        new_learner(critic, adam),
+        new_learner(init_mlp(k_reward, pair), adam, target=False),
+    )
+
+
+def actor_optimiser(cfg: Config) -> optax.GradientTransformation:
+    return optax.adam(optax.cosine_decay_schedule(cfg.learning_rate, cfg.steps))
+
+
+def pair_value(critic: MLP, s: jax.Array, s_next: jax.Array) -> jax.Array:
+    """Q(s, s'), the least over critics, [...]."""
+    return each(critic, s, s_next).min(axis=0)
+
+
+def lookahead(
+    critic: MLP, reward: MLP, s: jax.Array, index: jax.Array, world: World, cfg: Config
+) -> tuple[jax.Array, jax.Array]:
+    """r(s, s'_j) + gamma (1 - d_j) Q(s'_j, s''_j) for the rows j of `index`, and whether it exists, each [...].
+
+    s''_j, the state after s'_j, is recorded one row further on in the same episode. Where the recording stops after
+    s'_j without the task being over, or holds a row that no update learns from because it has no successor, nothing
+    is known of what follows, and the candidate does not count.
+    """
+    here = gather(world.rows, index)
+    after = jnp.minimum(index + 1, world.chained.shape[0] - 1)
+    q = pair_value(critic, here.s_next, world.rows.s_next[after])
+    known = (world.chained[index] & world.usable[after]) | (here.done > 0)
+    return predicted_reward(reward, s, here.s_next) + cfg.discount * (1 - here.done) * q, known
+
+
+def best_candidate(
+    critic: MLP, reward: MLP, s: jax.Array, index: jax.Array, world: World, key: jax.Array, cfg: Config
+) -> tuple[jax.Array, jax.Array, Pairs]:
+    """The largest lookahead over the set of anchor rows `index`, whose states are `s`, and the state it leads to."""
+    assert world.extras is not None
+    count = index.shape[0]
+    pairs = draw_pairs(world.extras, index, key, cfg.slots)
+    rows = jnp.concatenate([index, pairs.member])
+    states = jnp.concatenate([s, s[jnp.minimum(pairs.anchor, count - 1)]])
+    score, known = lookahead(critic, reward, states, rows, world, cfg)
+    score = jnp.where(known, score, -jnp.inf)
+    most, slot = best_extra(pairs, score[count:], count)
+    best = jnp.where((most > score[:count])[:, None], world.rows.s_next[pairs.member][slot], world.rows.s_next[index])
+    return jnp.maximum(most, score[:count]), best, pairs
+
+
+def target(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[jax.Array, jax.Array, Pairs]:
+    """y = r + gamma (1 - d) max over s'' reachable from s' of {r(s', s'') + gamma Q'(s'', s''')}, and where it exists.
+
+    s' of row i is the state of row i + 1, whose set is used; a row at the end of a recording has none.
+    """
+    assert state.critic.target is not None
+    after = jnp.minimum(batch.row + 1, world.chained.shape[0] - 1)
+    most, _, pairs = best_candidate(state.critic.target, state.reward.network, batch.s_next, after, world, key, cfg)
+    over = batch.done > 0
+    exists = over | (world.chained[batch.row] & jnp.isfinite(most))
+    y = batch.r + cfg.discount * jnp.where(over | ~exists, 0.0, most)
+    return jax.lax.stop_gradient(y), exists, pairs
+
+
+def critic_loss(critic: MLP, batch: Batch, y: jax.Array, exists: jax.Array) -> tuple[jax.Array, Metrics]:
+    """Appendix D: mean (Q(s, s') - y)^2 over the pairs of the data whose target exists, summed over critics."""
+    q = each(critic, batch.s, batch.s_next)  # [M, B]
+    weight = exists / jnp.maximum(exists.sum(), 1)
+    loss = (((q - y) ** 2) * weight).sum()
+    return loss, {"critic_loss": loss, "q": (q.mean(axis=0) * weight).sum(), "target": (y * weight).sum()}
+
+
+def actor_loss(
+    actor: MLP, critic: MLP, best: jax.Array, batch: Batch, world: World, key: jax.Array, cfg: Config
+) -> tuple[jax.Array, Metrics]:
+    """Appendix D with the sign that maximises: -lambda Q(s, f(s, pi(s) + noise)) + |f(s, pi(s) + noise) - best|^2."""
+    a = noisy(act(actor, batch.s), key, cfg.actor_noise, cfg.noise_clip)
+    s_next = world.forward(batch.s, a)
+    q = pair_value(critic, batch.s, s_next)
+    pull = jnp.mean((s_next - best) ** 2)
+    loss = -weight_of_values(cfg.alpha, q) * q.mean() + pull
+    return loss, {"actor_loss": loss, "pull": pull, "q_policy": q.mean()}
+
+
+def update_critic(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
+    """Algorithm 2, first loop: reward model, critic, slow copy."""
+    adam = optax.adam(cfg.learning_rate)
+    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch), adam)
+    state = state._replace(reward=reward)
+    y, exists, pairs = target(state, batch, world, key, cfg)
+    critic, more = descend(state.critic, lambda net: critic_loss(net, batch, y, exists), adam)
+    overflow = {"overflow": (pairs.total > cfg.slots).astype(jnp.float32)}
+    return state._replace(critic=follow(critic, cfg.tau)), facts | more | overflow
+
+
+def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
+    """Algorithm 2, second loop: the policy alone."""
+    k_pairs, k_actor = jax.random.split(key)
+    critic, reward = state.critic.network, state.reward.network
+    most, best, _ = best_candidate(critic, reward, batch.s, batch.row, world, k_pairs, cfg)
+    best = jnp.where(jnp.isfinite(most)[:, None], best, batch.s_next)
+    actor, facts = descend(
+        state.actor,
+        lambda net: actor_loss(net, critic, best, batch, world, k_actor, cfg),
+        actor_optimiser(cfg),
+    )
+    return state._replace(actor=actor), facts
+
+
+def phases(cfg: Config) -> tuple[Phase, ...]:
+    return (Phase(cfg.critic_steps, (update_critic,), acts=False), Phase(cfg.steps, (update,)))
+
+
+def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array | None:
+    """The value the critic gives to acting by the policy from s."""
+    del cfg
+    return pair_value(state.critic.network, s, world.forward(s, act(state.actor.network, s)))

@@ -1,0 +1,113 @@
+"""Hyperparameters by name: every one of the paper's, per dataset, and defaults for data of one's own.
+
+A preset is a config and the two choices that belong to the data: whether states are normalised, and a shift of rewards.
+"""
+
+import dataclasses
+import re
+from dataclasses import dataclass, replace
+from typing import Any, get_args, get_origin, get_type_hints
+
+from stacq.algos import ALGORITHMS
+from stacq.errors import InputError
+
+# alpha per body (appendices C and D); halfcheetah-medium-expert has one of its own.
+STACQ_ALPHA = {"hopper": 1.0, "walker2d": 5.0, "halfcheetah": 10.0}
+STACQ_ALPHA_OF_DATASET = {"halfcheetah-medium-expert": 0.5}
+STACQ_ALPHA_ANTMAZE = {"umaze": 2.0, "medium": 10.0, "large": 19.0}
+ONESTEP_ALPHA = {"hopper": 0.1, "walker2d": 1.0, "halfcheetah": 5.0}
+ONESTEP_ALPHA_ANTMAZE = {"umaze": 10.0, "medium": 40.0, "large": 100.0}
+
+AUTHORS = {"pairs": "dataset", "margin": 1e-4}
+"""What the authors' code does where it differs from the paper; what belongs to other stages is in docs/stacq.md."""
+ANTMAZE_STACQ = {"targets": "independent", "actor_q": "first", "reward": "row"}
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
+    "stacq": {"paper": {}, "authors": AUTHORS, "action": {"pull": "action"}, "step": {"pull": "step"}},
+    "onestep-stacq": {"paper": {}},
+    "td3bc": {"paper": {}, "four-critics": {"critics": 4}},
+    "bc": {"paper": {}},
+}
+# A few minutes on two cores: smaller networks, fewer critics, smaller batches, fewer steps.
+SMALL: dict[str, dict[str, Any]] = {
+    "stacq": {"steps": 20_000, "batch": 128, "hidden": (128, 128), "critics": 2},
+    "onestep-stacq": {"steps": 10_000, "critic_steps": 10_000, "batch": 128, "hidden": (128, 128)},
+    "td3bc": {"steps": 20_000, "batch": 128, "hidden": (128, 128)},
+    "bc": {"steps": 20_000, "batch": 128, "hidden": (128, 128)},
+}
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An algorithm's config for one dataset, and how the data is shown to it."""
+
+    config: Any
+    normalise: bool = True
+    reward_shift: float = 0.0
+    episodes: int = 10
+
+
+def preset(algorithm: str, dataset: str = "", *, variant: str = "paper", small: bool = False) -> Preset:
+    """The published settings for a known dataset; for any other, those of the algorithm's Config."""
+    if algorithm not in ALGORITHMS:
+        raise InputError(f"no algorithm is called {algorithm!r}", expected=" or ".join(ALGORITHMS), fix="choose one")
+    if variant not in VARIANTS[algorithm]:
+        raise InputError(
+            f"{algorithm} has no variant {variant!r}", expected=" or ".join(VARIANTS[algorithm]), fix="choose one"
+        )
+    name = re.sub(r"^stacq/|-v\d+.*$", "", dataset)
+    antmaze = re.match(r"antmaze-(umaze|medium|large)", name)
+    config = ALGORITHMS[algorithm].Config(**_published(algorithm, name, antmaze.group(1) if antmaze else ""))
+    config = replace(config, **VARIANTS[algorithm][variant])
+    if small:
+        config = replace(config, **SMALL[algorithm])
+    if antmaze:
+        return Preset(config, normalise=False, reward_shift=-1.0, episodes=100)
+    return Preset(config)
+
+
+def _published(algorithm: str, name: str, maze: str) -> dict[str, Any]:
+    body = name.split("-", maxsplit=1)[0]
+    if algorithm == "stacq":
+        if maze:
+            return {"alpha": STACQ_ALPHA_ANTMAZE[maze], **ANTMAZE_STACQ}
+        found = STACQ_ALPHA_OF_DATASET.get(name, STACQ_ALPHA.get(body))
+        return {} if found is None else {"alpha": found}
+    if algorithm == "onestep-stacq":
+        found = ONESTEP_ALPHA_ANTMAZE.get(maze, ONESTEP_ALPHA.get(body))
+        return {} if found is None else {"alpha": found}
+    return {}
+
+
+def changed(config: Any, settings: tuple[str, ...]) -> Any:
+    """The config with `name=value` settings applied, each checked against the field's name and type."""
+    fields = {each.name for each in dataclasses.fields(config)}
+    hints = get_type_hints(type(config))
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if name not in fields or not equals:
+            raise InputError(
+                f"cannot set {setting!r}",
+                where=type(config).__module__,
+                expected="name=value with a name of " + ", ".join(sorted(fields)),
+                fix="check the name",
+            )
+        config = replace(config, **{name: _parsed(name, text, hints[name])})
+    return config
+
+
+def _parsed(name: str, text: str, kind: Any) -> Any:
+    """Text as a value of the field's type."""
+    choices = get_args(kind) if get_origin(kind) is not tuple else ()
+    try:
+        if choices and isinstance(choices[0], str):
+            if text not in choices:
+                raise ValueError
+            return text
+        if get_origin(kind) is tuple:
+            return tuple(int(part) for part in text.split(","))
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        return kind(text)
+    except (ValueError, KeyError) as error:
+        wanted = " or ".join(choices) if choices else getattr(kind, "__name__", str(kind))
+        raise InputError(f"{name}={text!r}", expected=f"{name} as {wanted}", fix="correct the value") from error

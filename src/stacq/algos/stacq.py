@@ -1,0 +1,199 @@
+"""StaCQ, algorithm 1: values of (state, next state) pairs, and a policy pulled to the best reachable state."""
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, weight_of_values
+from stacq.algos.world import Batch, Pairs, World, best_extra, draw_pairs, gather
+from stacq.nn.learner import Learner, descend, follow, new_learner
+from stacq.nn.mlp import MLP, init_ensemble, init_mlp
+
+NEEDS_REACHABILITY = True
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Config:
+    """The defaults are the paper's; `presets.AUTHORS` names what its authors' code does instead."""
+
+    steps: int = field(default=1_000_000, metadata=STATIC)
+    batch: int = field(default=256, metadata=STATIC)
+    slots: int = field(default=256, metadata=STATIC)  # reachable pairs per batch beside the own ones
+    hidden: tuple[int, ...] = field(default=(256, 256), metadata=STATIC)
+    critics: int = field(default=4, metadata=STATIC)
+    layer_norm: bool = field(default=False, metadata=STATIC)  # in the critics
+    pairs: Literal["cross", "dataset"] = field(default="cross", metadata=STATIC)
+    targets: Literal["shared", "independent"] = field(default="shared", metadata=STATIC)
+    actor_q: Literal["min", "first"] = field(default="min", metadata=STATIC)
+    pull: Literal["state", "step", "action"] = field(default="state", metadata=STATIC)
+    reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
+    alpha: float = 1.0  # weight of the value against the pull to the best reachable state
+    discount: float = 0.99
+    tau: float = 0.005
+    learning_rate: float = 3e-4  # of critics and reward model; the actor's falls from it along a cosine
+    target_noise: float = 0.2
+    actor_noise: float = 0.1  # standard deviation; read as a variance, as the paper words it, values run away
+    noise_clip: float = 0.5
+    margin: float = 0.0  # the actor's noisy action stays this far inside the bounds
+
+
+class State(NamedTuple):
+    actor: Learner
+    critic: Learner  # [M, ...]
+    reward: Learner
+
+
+class Best(NamedTuple):
+    """The reachable next state of greatest value from every anchor, and the action that leads there."""
+
+    s_next: jax.Array  # [B, S]
+    a: jax.Array  # [B, A]
+
+
+class Edges(NamedTuple):
+    """Pairs that the critics learn from: the own ones of the batch, then those in the slots."""
+
+    s: jax.Array  # [P, S]
+    s_next: jax.Array  # [P, S]
+    r: jax.Array  # [P]
+    done: jax.Array  # [P]
+    weight: jax.Array  # [P], 0 in unused slots
+
+
+def init(key: jax.Array, sizes: Sizes, cfg: Config) -> State:
+    k_actor, k_critic, k_reward = jax.random.split(key, 3)
+    pair = (2 * sizes.state, *cfg.hidden, 1)
+    critic = init_ensemble(k_critic, cfg.critics, pair, layer_norm=cfg.layer_norm)
+    actor = init_mlp(k_actor, (sizes.state, *cfg.hidden, sizes.action))
+    return State(
+        new_learner(actor, actor_optimiser(cfg)),
+        new_learner(critic, optax.adam(cfg.learning_rate)),
+        new_learner(init_mlp(k_reward, pair), optax.adam(cfg.learning_rate), target=False),
+    )
+
+
+def actor_optimiser(cfg: Config) -> optax.GradientTransformation:
+    return optax.adam(optax.cosine_decay_schedule(cfg.learning_rate, cfg.steps))
+
+
+def predicted_reward(reward: MLP, s: jax.Array, s_next: jax.Array) -> jax.Array:
+    """r(s, s'), [...]."""
+    return reward(jnp.concatenate([s, s_next], axis=-1))[..., 0]
+
+
+def reward_loss(reward: MLP, batch: Batch) -> tuple[jax.Array, Metrics]:
+    """Eq. (11): mean (r(s, s') - r)^2 over pairs of the data."""
+    loss = jnp.mean((predicted_reward(reward, batch.s, batch.s_next) - batch.r) ** 2)
+    return loss, {"reward_loss": loss}
+
+
+def edges(batch: Batch, pairs: Pairs, world: World, reward: MLP, cfg: Config) -> Edges:
+    """(s_i, s'_j) for every reachable j, with the done flag of row j; `dataset` puts s_j in the place of s_i.
+
+    The reward of row j is exact for `dataset` pairs, and for others where only the state arrived at is rewarded. There
+    it spares the learned model, whose smooth edges around a sparse reward are a source of values out of nothing.
+    """
+    extra = gather(world.rows, pairs.member)
+    s_extra = batch.s[jnp.minimum(pairs.anchor, batch.s.shape[0] - 1)] if cfg.pairs == "cross" else extra.s
+    s, s_next = jnp.concatenate([batch.s, s_extra]), jnp.concatenate([batch.s_next, extra.s_next])
+    if cfg.reward == "row":
+        r = jnp.concatenate([batch.r, extra.r])
+    else:
+        r = jax.lax.stop_gradient(predicted_reward(reward, s, s_next))
+    weight = jnp.concatenate([jnp.ones_like(batch.r), pairs.weight])
+    return Edges(s, s_next, r, jnp.concatenate([batch.done, extra.done]), weight)
+
+
+def target(state: State, pairs: Edges, world: World, key: jax.Array, cfg: Config) -> jax.Array:
+    """Eq. (10): y = r + gamma (1 - d) Q'(s', f(s', pi'(s') + clipped noise)), [M, P]."""
+    assert state.actor.target is not None and state.critic.target is not None
+    a = noisy(act(state.actor.target, pairs.s_next), key, cfg.target_noise, cfg.noise_clip)
+    v = each(state.critic.target, pairs.s_next, world.forward(pairs.s_next, a))  # [M, P]
+    if cfg.targets == "shared":
+        v = jnp.broadcast_to(v.min(axis=0), v.shape)
+    return pairs.r + cfg.discount * (1 - pairs.done) * v
+
+
+def critic_loss(critic: MLP, pairs: Edges, y: jax.Array) -> tuple[jax.Array, Metrics]:
+    """Eq. (10): sum over critics of the mean of (Q(s, s') - y)^2 over all pairs of the batch."""
+    q = each(critic, pairs.s, pairs.s_next)  # [M, P]
+    share = pairs.weight / pairs.weight.sum()
+    loss = (((q - y) ** 2).sum(axis=0) * share).sum()
+    facts = {"q": (q.mean(axis=0) * share).sum(), "target": (y.mean(axis=0) * share).sum()}
+    return loss, {"critic_loss": loss, **facts}
+
+
+def actor_value(critic: MLP, s: jax.Array, s_next: jax.Array, cfg: Config) -> jax.Array:
+    """What the actor climbs and ranks states by, [B]."""
+    q = each(critic, s, s_next)
+    return q.min(axis=0) if cfg.actor_q == "min" else q[0]
+
+
+def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: Config) -> Best:
+    """argmax of Q(s, s') over the states reachable from each anchor; ties go to the own successor."""
+    assert world.extras is not None
+    members = world.rows.s_next[pairs.member]
+    anchors = batch.s[jnp.minimum(pairs.anchor, batch.s.shape[0] - 1)]
+    s, s_next = jnp.concatenate([batch.s, anchors]), jnp.concatenate([batch.s_next, members])
+    q = actor_value(critic, s, s_next, cfg)
+    own, extra = q[: batch.s.shape[0]], q[batch.s.shape[0] :]
+    most, slot = best_extra(pairs, extra, batch.s.shape[0])
+    switch = (most > own)[:, None]
+    there = jnp.where(switch, members[slot], batch.s_next)
+    if cfg.pull != "action":
+        return Best(there, batch.a)
+    return Best(there, jnp.where(switch, world.extras.actions[pairs.entry[slot]], batch.a))
+
+
+def pull_to(best: Best, a: jax.Array, s_next: jax.Array, world: World, cfg: Config) -> jax.Array:
+    """How far the policy is from the best reachable state: in states, in steps of the data, or in actions."""
+    if cfg.pull == "action":
+        return jnp.mean((a - best.a) ** 2)
+    unit = world.step if cfg.pull == "step" else 1.0
+    return jnp.mean(((s_next - best.s_next) / unit) ** 2)
+
+
+def actor_loss(
+    actor: MLP, critic: MLP, best: Best, batch: Batch, world: World, key: jax.Array, cfg: Config
+) -> tuple[jax.Array, Metrics]:
+    """Eq. (12): -lambda Q(s, f(s, pi(s) + noise)) + |f(s, pi(s) + noise) - best|^2, lambda = alpha / mean |Q|."""
+    a = act(actor, batch.s)
+    tried = noisy(a, key, cfg.actor_noise, cfg.noise_clip)
+    s_next = world.forward(batch.s, jnp.clip(tried, cfg.margin - 1, 1 - cfg.margin))
+    q = actor_value(critic, batch.s, s_next, cfg)
+    pull = pull_to(best, a, s_next, world, cfg)
+    loss = -weight_of_values(cfg.alpha, q) * q.mean() + pull
+    return loss, {"actor_loss": loss, "pull": pull, "q_policy": q.mean()}
+
+
+def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
+    """Algorithm 1, one iteration: reward model, critics, actor, slow copies."""
+    assert world.extras is not None
+    k_pairs, k_target, k_actor = jax.random.split(key, 3)
+    pairs = draw_pairs(world.extras, batch.row, k_pairs, cfg.slots)
+    adam = optax.adam(cfg.learning_rate)
+    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch), adam)
+    learned = edges(batch, pairs, world, reward.network, cfg)
+    y = target(state, learned, world, k_target, cfg)
+    critic, more = descend(state.critic, lambda net: critic_loss(net, learned, y), adam)
+    best = best_reachable(critic.network, batch, pairs, world, cfg)
+    actor, last = descend(
+        state.actor,
+        lambda net: actor_loss(net, critic.network, best, batch, world, k_actor, cfg),
+        actor_optimiser(cfg),
+    )
+    overflow = {"overflow": (pairs.total > cfg.slots).astype(jnp.float32), "pairs": pairs.total.astype(jnp.float32)}
+    return State(follow(actor, cfg.tau), follow(critic, cfg.tau), reward), facts | more | last | overflow
+
+
+def phases(cfg: Config) -> tuple[Phase, ...]:
+    return (Phase(cfg.steps, (update,)),)
+
+
+def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array | None:
+    """The value the critics give to acting by the policy from s."""
+    return actor_value(state.critic.network, s, world.forward(s, act(state.actor.network, s)), cfg)

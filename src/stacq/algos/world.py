@@ -1,0 +1,284 @@
+"""What every update reads and none changes: the data on the device, the frozen models, the reachable sets."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from stacq.data.dataset import Dataset
+from stacq.data.normaliser import Normaliser
+from stacq.dynamics.models import Dynamics, forward_mean
+from stacq.errors import InputError
+from stacq.nn.mlp import MLP, each_member
+from stacq.reach.calibration import refined
+from stacq.reach.sets import ReachableSets, own_present
+from stacq.types import Bools, Float32s, Floats, Ints
+
+PREDICT_CHUNK = 65_536  # rows at a time
+LEAD_CHUNK = 16_384
+MIN_STEP = 1e-6  # of a dimension that no step of the data moves
+
+
+class Rows(NamedTuple):
+    """The data, row by row: normalised states, actions scaled to [-1, 1]."""
+
+    s: jax.Array  # [N, S]
+    a: jax.Array  # [N, A]
+    r: jax.Array  # [N]
+    s_next: jax.Array  # [N, S]; of a terminal row without a recorded successor, the models' prediction
+    done: jax.Array  # [N], 1 where the task ended: no value beyond
+
+
+class Extras(NamedTuple):
+    """Reachable states beside the own successor, of every anchor: flat rows and offsets."""
+
+    start: jax.Array  # [N]
+    size: jax.Array  # [N]
+    rows: jax.Array  # [M], at least one entry so that it can be indexed
+    actions: jax.Array  # [M, A] in [-1, 1]: what leads there by the models, the inverse guess once refined
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class World:
+    """Read-only surroundings of a training run, one copy for all seeds."""
+
+    rows: Rows
+    anchors: jax.Array  # [V] rows that batches are drawn from: successor known, or terminal
+    usable: jax.Array  # [N] bool, whether a row is among them
+    chained: jax.Array  # [N] bool, the row after is the next step of the same episode
+    step: jax.Array  # [S] standard deviation of s' - s in the data, the natural unit of a change of state
+    ensemble: MLP | None  # forward members: (s, scaled action) -> s' - s, the models' own scaling folded in
+    extras: Extras | None
+
+    def forward(self, s: jax.Array, a: jax.Array) -> jax.Array:
+        """f(s, a): the ensemble's mean prediction of the next state, [..., S]; `a` in [-1, 1]."""
+        return jnp.mean(self.forward_members(s, a), axis=0)
+
+    def forward_members(self, s: jax.Array, a: jax.Array) -> jax.Array:
+        """Every member's prediction, [F, ..., S]."""
+        assert self.ensemble is not None
+        return s + each_member(self.ensemble, jnp.concatenate([s, a], axis=-1))
+
+
+class Batch(NamedTuple):
+    """Rows of the data as one update sees them."""
+
+    row: jax.Array  # [B] row numbers
+    s: jax.Array  # [B, S]
+    a: jax.Array  # [B, A]
+    r: jax.Array  # [B]
+    s_next: jax.Array  # [B, S]
+    done: jax.Array  # [B]
+
+
+class Pairs(NamedTuple):
+    """Reachable pairs of a batch beside the own ones, in a fixed number of slots."""
+
+    anchor: jax.Array  # [E] place of the anchor in the batch, B in unused slots
+    member: jax.Array  # [E] row whose next state is reachable from it
+    entry: jax.Array  # [E] its place in `Extras`
+    weight: jax.Array  # [E] 0 in unused slots, above 1 where a pair stands for others that were left out
+    total: jax.Array  # pairs there were; more than E is an overflow
+
+
+def draw_batch(world: World, key: jax.Array, size: int) -> Batch:
+    """Rows uniformly at random, with replacement."""
+    picks = jax.random.randint(key, (size,), 0, world.anchors.shape[0])
+    return gather(world.rows, world.anchors[picks])
+
+
+def gather(rows: Rows, index: jax.Array) -> Batch:
+    return Batch(index, *(values[index] for values in rows))
+
+
+def draw_pairs(extras: Extras, index: jax.Array, key: jax.Array, slots: int) -> Pairs:
+    """The reachable pairs of the anchors `index`, [B], beside the own ones.
+
+    More than `slots` of them are thinned to exactly `slots`: every k-th from a random start, so that each pair is
+    kept with the same probability and none twice, and counts for those left out. Padding every set to the longest
+    would waste nearly all work.
+    """
+    count = extras.size[index]
+    ends = _cumulative(count)
+    total = ends[-1]
+    place = _spread_out(total, key, slots)
+    anchor = jnp.searchsorted(ends, place, side="right", method="compare_all")
+    used = jnp.arange(slots) < total
+    inside = jnp.minimum(anchor, index.shape[0] - 1)
+    first = extras.start[index] - (ends - count)
+    entry = jnp.where(used, first[inside] + place, 0)
+    weight = jnp.where(used, jnp.maximum(total / slots, 1.0), 0.0)
+    return Pairs(jnp.where(used, anchor, index.shape[0]), extras.rows[entry], entry, weight, total)
+
+
+def _cumulative(count: jax.Array) -> jax.Array:
+    """Running sums by a dense comparison: at a few hundred numbers it is several times faster on a GPU than a scan."""
+    place = jnp.arange(count.shape[0])
+    return jnp.where(place[:, None] >= place[None, :], count[None, :], 0).sum(axis=1)
+
+
+def _spread_out(total: jax.Array, key: jax.Array, slots: int) -> jax.Array:
+    """0, 1, 2, ... if `total` fits into the slots, else floor((k total + u) / slots) for k = 0, 1, ..., exactly."""
+    k = jnp.arange(slots, dtype=jnp.uint32)
+    whole = total.astype(jnp.uint32)
+    offset = jax.random.randint(key, (), 0, jnp.maximum(total, 1)).astype(jnp.uint32)
+    thinned = k * (whole // slots) + (k * (whole % slots) + offset) // slots
+    return jnp.where(total > slots, thinned, k).astype(jnp.int32)
+
+
+def best_extra(pairs: Pairs, values: jax.Array, batch: int) -> tuple[jax.Array, jax.Array]:
+    """The largest of `values` [E] for each anchor, [B], and its slot; minus infinity for an anchor without pairs.
+
+    A dense comparison: at these sizes it is cheaper than a scatter, and repeats bit for bit on a GPU.
+    """
+    mine = pairs.anchor[None, :] == jnp.arange(batch)[:, None]  # [B, E]
+    masked = jnp.where(mine, values[None, :], -jnp.inf)
+    return masked.max(axis=1), masked.argmax(axis=1)
+
+
+def make_world(
+    dataset: Dataset,
+    normaliser: Normaliser,
+    dynamics: Dynamics | None = None,
+    sets: ReachableSets | None = None,
+    *,
+    reward_shift: float = 0.0,
+) -> World:
+    """Put everything on the device. Algorithms that need no dynamics or sets are given none."""
+    if dynamics is not None:
+        normaliser = dynamics.normaliser
+    usable = dataset.successor_known | dataset.terminals
+    anchors = np.flatnonzero(usable)
+    if len(anchors) == 0:
+        raise InputError(
+            "no row has a known successor or ends the task",
+            where=dataset.name or "dataset",
+            expected="rows to learn from",
+            fix="store next_observations, or keep whole episodes together",
+        )
+    s_next = _filled(dataset, normaliser, dynamics)
+    arrays = (
+        normaliser.apply(dataset.observations),
+        scaled_actions(dataset),
+        (dataset.rewards + reward_shift).astype(np.float32),
+        s_next,
+        dataset.terminals.astype(np.float32),
+    )
+    return World(
+        rows=Rows(*map(jnp.asarray, arrays)),
+        anchors=jnp.asarray(anchors.astype(np.int32)),
+        usable=jnp.asarray(usable),
+        chained=jnp.asarray(chained(dataset)),
+        step=jnp.asarray(_step(arrays[0][dataset.successor_known], s_next[dataset.successor_known])),
+        ensemble=None if dynamics is None else _folded(dynamics),
+        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, arrays[0], s_next),
+    )
+
+
+def scaled_actions(dataset: Dataset) -> Float32s:
+    """Actions with the bounds at -1 and 1."""
+    low, high = dataset.action_low, dataset.action_high
+    return ((dataset.actions - low) / (high - low) * 2 - 1).astype(np.float32)
+
+
+def chained(dataset: Dataset) -> Bools:
+    """Whether the row after is the next step of the same episode, [N]."""
+    inside = np.ones(len(dataset), dtype=np.bool_)
+    inside[dataset.last_rows] = False
+    return inside
+
+
+def _filled(dataset: Dataset, normaliser: Normaliser, dynamics: Dynamics | None) -> Float32s:
+    """Successors, with a prediction at terminal rows that have none: falls must count, their value is the reward.
+
+    Without models such a row keeps its own state as a stand-in, which done = 1 hides from every target.
+    """
+    s_next = normaliser.apply(dataset.next_observations)
+    missing = np.flatnonzero(~dataset.successor_known)
+    s_next[missing] = normaliser.apply(dataset.observations[missing])
+    if dynamics is not None:
+        for first in range(0, len(missing), PREDICT_CHUNK):
+            rows = missing[first : first + PREDICT_CHUNK]
+            s, a = jnp.asarray(s_next[rows]), jnp.asarray(dataset.actions[rows], jnp.float32)
+            s_next[rows] = np.asarray(forward_mean(dynamics.models, s, a))
+    return s_next
+
+
+def _folded(dynamics: Dynamics) -> MLP:
+    """The forward members with the scaling of actions and of state differences moved into their weights."""
+    models, half = dynamics.models, (dynamics.action_high - dynamics.action_low) / 2
+    middle = (dynamics.action_high + dynamics.action_low) / 2
+    weights = [np.asarray(weight, np.float64) for weight in models.forward.weights]
+    biases = [np.asarray(bias, np.float64) for bias in models.forward.biases]
+    actions = slice(len(dynamics.normaliser.mean), None)
+    biases[0] = biases[0] + middle @ weights[0][:, actions]
+    weights[0] = np.concatenate([weights[0][:, : actions.start], weights[0][:, actions] * half[:, None]], axis=1)
+    scale, mean = np.asarray(models.step_scale, np.float64), np.asarray(models.step_mean, np.float64)
+    weights[-1], biases[-1] = weights[-1] * scale, biases[-1] * scale + mean
+    return MLP(tuple(_device(weight) for weight in weights), tuple(_device(bias) for bias in biases))
+
+
+def _step(s: Float32s, s_next: Float32s) -> Float32s:
+    if len(s) == 0:
+        return np.ones(s.shape[1], dtype=np.float32)
+    spread: Floats = (s_next - s).std(axis=0, dtype=np.float64)
+    return np.maximum(spread, MIN_STEP).astype(np.float32)
+
+
+def _device(values: Floats) -> jax.Array:
+    return jnp.asarray(values.astype(np.float32))
+
+
+def _extras(sets: ReachableSets, dynamics: Dynamics, s: Float32s, s_next: Float32s) -> Extras:
+    anchors = sets.anchors
+    other = anchors != sets.indices
+    count = np.bincount(anchors[other], minlength=len(sets))
+    start = np.cumsum(count) - count
+    rows = sets.indices[other] if other.any() else np.zeros(1, dtype=np.int64)
+    actions = (
+        _leading(dynamics, s[anchors[other]], s_next[rows])
+        if other.any()
+        else np.zeros((1, len(dynamics.action_low)), np.float32)
+    )
+    flat = [jnp.asarray(values.astype(np.int32)) for values in (start, count, rows)]
+    return Extras(flat[0], flat[1], flat[2], jnp.asarray(actions))
+
+
+def _leading(dynamics: Dynamics, s: Float32s, s_next: Float32s) -> Float32s:
+    """Actions from s to s' by the models, scaled to [-1, 1], [M, A].
+
+    The plain inverse guess misses the state more often than not where contacts are made; one step on the forward
+    ensemble, in units of the data's own steps, mends most of that (docs/reachability.md).
+    """
+    low, high = jnp.asarray(dynamics.action_low), jnp.asarray(dynamics.action_high)
+    unit = jnp.broadcast_to(dynamics.models.step_scale, (LEAD_CHUNK, s.shape[1]))
+    found = []
+    for first in range(0, len(s), LEAD_CHUNK):
+        part = slice(first, first + LEAD_CHUNK)
+        missing = LEAD_CHUNK - len(s[part])
+        here, there = (jnp.asarray(np.pad(values[part], ((0, missing), (0, 0)), mode="edge")) for values in (s, s_next))
+        found.append(np.asarray(refined(dynamics.models, here, there, unit, low, high)[2]))
+    raw = np.concatenate(found)[: len(s)]
+    return ((raw - dynamics.action_low) / (dynamics.action_high - dynamics.action_low) * 2 - 1).astype(np.float32)
+
+
+def pair_slots(sets: ReachableSets, batch: int, *, seed: int = 0, draws: int = 2000) -> int:
+    """Slots beside the own pairs that 95 of 100 batches fit into, but no more than the batch; in steps of 64.
+
+    What does not fit is thinned without bias (`draw_pairs`), and every slot costs time in every step.
+    """
+    extra = sets.sizes - own_present(sets)
+    totals = np.random.default_rng(seed).choice(extra, size=(draws, batch)).sum(axis=1)
+    wanted = min(int(np.quantile(totals, 0.95)), batch)
+    return max(-(-wanted // 64), 1) * 64
+
+
+def own_only(sets: ReachableSets) -> ReachableSets:
+    """The same with every set reduced to the own successor: what does reachability itself buy?"""
+    keep = sets.anchors == sets.indices
+    counts = np.bincount(sets.anchors[keep], minlength=len(sets))
+    indptr: Ints = np.concatenate([[0], np.cumsum(counts)])
+    return ReachableSets(indptr, sets.indices[keep], {**sets.config, "own_only": True}, sets.parents, sets.facts)

@@ -1,0 +1,50 @@
+"""A network in training: its parameters, the slow copy that targets are made with, and Adam's moments."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from stacq.nn.mlp import MLP
+
+
+class Learner(NamedTuple):
+    """Everything about one network that changes during training.
+
+    Baselines without a slow copy hold None as `target`; so does a snapshot, which needs parameters alone.
+    """
+
+    network: MLP
+    target: MLP | None
+    moments: optax.OptState | None
+
+
+Loss = Callable[[MLP], tuple[jax.Array, dict[str, jax.Array]]]
+
+
+def new_learner(network: MLP, optimiser: optax.GradientTransformation, *, target: bool = True) -> Learner:
+    return Learner(network, jax.tree.map(jnp.copy, network) if target else None, optimiser.init(network))
+
+
+def descend(
+    learner: Learner, loss: Loss, optimiser: optax.GradientTransformation
+) -> tuple[Learner, dict[str, jax.Array]]:
+    """One gradient step on `loss(network) -> (value, what to log)`; the slow copy stays."""
+    (_, facts), gradients = jax.value_and_grad(loss, has_aux=True)(learner.network)
+    updates, moments = optimiser.update(gradients, learner.moments)
+    return learner._replace(network=optax.apply_updates(learner.network, updates), moments=moments), facts
+
+
+def follow(learner: Learner, rate: jax.typing.ArrayLike) -> Learner:
+    """Move the slow copy towards the parameters: theta' <- rate theta + (1 - rate) theta'."""
+    target = jax.tree.map(lambda slow, fast: slow + rate * (fast - slow), learner.target, learner.network)
+    return learner._replace(target=target)
+
+
+def stripped(state: Any) -> Any:
+    """The same tree with nothing but parameters: what acting and judging need, and training does not."""
+    return jax.tree.map(
+        lambda node: Learner(node.network, None, None), state, is_leaf=lambda node: isinstance(node, Learner)
+    )

@@ -1,0 +1,66 @@
+"""Everything a run is, on disk: whole, verified, and the one before it kept in case it is not."""
+
+from collections.abc import Callable
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from stacq.artefacts import read_artefact, write_artefact
+from stacq.errors import InputError
+
+KIND = "checkpoint"
+KEPT = 2
+
+
+class Checkpoint(NamedTuple):
+    step: int
+    tree: Any
+
+
+def save_tree(directory: Path, kind: str, tree: Any, facts: dict[str, Any]) -> None:
+    """Any tree of arrays as an artefact; the structure itself is not stored, whoever reads it knows it."""
+    leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
+    arrays = {f"{place:03d}{jax.tree_util.keystr(path)}": np.asarray(leaf) for place, (path, leaf) in enumerate(leaves)}
+    write_artefact(directory, kind, arrays, facts, {})
+
+
+def load_tree(directory: Path, kind: str, like: Any) -> tuple[Any, dict[str, Any]]:
+    """What `save_tree` wrote, in the structure of `like`; refused if damaged or of another structure."""
+    artefact = read_artefact(directory, kind)
+    leaves, structure = jax.tree_util.tree_flatten_with_path(like)
+    names = [f"{place:03d}{jax.tree_util.keystr(path)}" for place, (path, _) in enumerate(leaves)]
+    shapes = {name: leaf.shape for name, (_, leaf) in zip(names, leaves, strict=True)}
+    if {name: value.shape for name, value in artefact.arrays.items()} != shapes:
+        raise InputError(
+            f"this {kind} is of another run: its arrays have other names or shapes",
+            where=directory,
+            expected=f"{len(shapes)} arrays as this configuration makes them",
+            fix="start a new run with another --out",
+        )
+    arrays = [jnp.asarray(artefact.arrays[name]) for name in names]
+    return jax.tree_util.tree_unflatten(structure, arrays), dict(artefact.config)
+
+
+def save_checkpoint(folder: Path, step: int, tree: Any) -> None:
+    """Add a checkpoint, then forget all but the last two."""
+    save_tree(folder / f"{step:09d}", KIND, tree, {"step": step})
+    for old in sorted(folder.iterdir())[:-KEPT]:
+        rmtree(old, ignore_errors=True)
+
+
+def latest_checkpoint(folder: Path, like: Any, say: Callable[[str], None]) -> Checkpoint | None:
+    """The newest checkpoint that is whole; a damaged one is named and passed over."""
+    if not folder.exists():
+        return None
+    for directory in sorted((path for path in folder.iterdir() if path.name.isdigit()), reverse=True):
+        try:
+            tree, facts = load_tree(directory, KIND, like)
+        except InputError as error:
+            say(f"checkpoint passed over, the one before it is used: {error}")
+            continue
+        return Checkpoint(int(facts["step"]), tree)
+    return None

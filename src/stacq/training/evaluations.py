@@ -1,0 +1,153 @@
+"""Evaluations beside the training: worker processes roll out stored snapshots while the device goes on."""
+
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stacq.data.normaliser import Normaliser
+from stacq.data.registry import Task, normalised_score, task_of
+from stacq.envs.gym import EnvSource
+from stacq.evaluation import Episode, EpisodeRecord, EvaluationFailed, run_episode
+from stacq.nn.mlp import MLP
+from stacq.policy import Policy
+from stacq.types import Float32s
+from stacq.workers import WorkerFailed, WorkerPool
+
+STREAM = 1  # keeps the starts of evaluations apart from those of other rollouts with the same seed
+MOST_WAITING = 3  # snapshots; beyond that the training waits for the workers
+
+
+class Protocol(NamedTuple):
+    """How policies are scored during training."""
+
+    env: EnvSource
+    episodes: int
+    discount: float
+    algorithm: str
+    dataset: str
+
+
+class Snapshot(NamedTuple):
+    """Parameters of all seeds at one step, on the host, and which seeds still train."""
+
+    step: int
+    state: Any  # [K, ...]
+    seeds: tuple[int, ...]  # those to evaluate
+    places: tuple[int, ...]  # their places along the seed axis
+
+
+class Outcome(NamedTuple):
+    """One seed's evaluation at one step."""
+
+    snapshot: Snapshot
+    seed: int
+    place: int
+    episodes: tuple[Episode, ...]
+
+
+def policies_of(
+    actor: MLP, places: Sequence[int], normaliser: Normaliser, bounds: tuple[Float32s, Float32s]
+) -> list[Policy]:
+    """NumPy policies of some seeds of an actor with a seed axis."""
+    weights, biases = ([np.asarray(values) for values in group] for group in (actor.weights, actor.biases))
+    return [
+        Policy.from_mlp([each[k] for each in weights], [each[k] for each in biases], normaliser, bounds) for k in places
+    ]
+
+
+class Evaluator:
+    """A thread that hands snapshots to a pool of workers, in order; a context manager."""
+
+    def __init__(
+        self, protocol: Protocol, pool: WorkerPool, normaliser: Normaliser, bounds: tuple[Float32s, Float32s]
+    ) -> None:
+        self.protocol, self.pool = protocol, pool
+        self.normaliser, self.bounds = normaliser, bounds
+        self._todo: queue.Queue[Snapshot] = queue.Queue(maxsize=MOST_WAITING)
+        self._done: queue.SimpleQueue[list[Outcome] | BaseException] = queue.SimpleQueue()
+        self._waiting = 0
+        self._thread = threading.Thread(target=self._work, name="stacq-evaluator", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> "Evaluator":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pool.close()
+
+    def submit(self, snapshot: Snapshot) -> None:
+        """Queue a snapshot; waits while too many are queued."""
+        self._waiting += 1
+        self._todo.put(snapshot)
+
+    def collect(self, *, wait: bool = False) -> Iterator[list[Outcome]]:
+        """Evaluations that are finished, oldest first; with `wait`, all that were submitted."""
+        while self._waiting and (wait or not self._done.empty()):
+            found = self._done.get()
+            if isinstance(found, BaseException):
+                raise found
+            self._waiting -= 1
+            yield found
+
+    def _work(self) -> None:
+        failed = False
+        while True:
+            snapshot = self._todo.get()
+            if failed:
+                continue  # the trainer has been told and will stop; it must not block on a full queue before that
+            try:
+                self._done.put(self._evaluate(snapshot))
+            except BaseException as error:
+                self._done.put(error)
+                failed = True
+
+    def _evaluate(self, snapshot: Snapshot) -> list[Outcome]:
+        p = self.protocol
+        label = p.env if isinstance(p.env, str) else getattr(p.env, "__name__", "environment")
+        policies = policies_of(snapshot.state.actor.network, snapshot.places, self.normaliser, self.bounds)
+        run = partial(_episode, p.env, label, snapshot.step, p.discount)
+        tasks = [
+            (policy, seed, index)
+            for policy, seed in zip(policies, snapshot.seeds, strict=True)
+            for index in range(p.episodes)
+        ]
+        try:
+            episodes = list(self.pool.map(run, tasks))
+        except WorkerFailed as failure:
+            raise EvaluationFailed(
+                f"the evaluation at step {snapshot.step:,} in {label} failed: {failure.summary}\n{failure.details}"
+            ) from None
+        found = [tuple(episodes[first : first + p.episodes]) for first in range(0, len(episodes), p.episodes)]
+        return [Outcome(snapshot, *each) for each in zip(snapshot.seeds, snapshot.places, found, strict=True)]
+
+
+def _episode(env: EnvSource, label: str, step: int, discount: float, task: tuple[Policy, int, int]) -> Episode:
+    policy, seed, index = task
+    return run_episode(policy, env, label, (STREAM, seed, step), index, discount)
+
+
+def records_of(outcome: Outcome, protocol: Protocol) -> list[EpisodeRecord]:
+    task = scored_task(protocol)
+    return [
+        EpisodeRecord(
+            algorithm=protocol.algorithm,
+            dataset=protocol.dataset,
+            seed=outcome.seed,
+            step=outcome.snapshot.step,
+            episode=index,
+            episode_return=episode.episode_return,
+            length=episode.length,
+            score=None if task is None else normalised_score(task, episode.episode_return),
+            success=episode.success,
+        )
+        for index, episode in enumerate(outcome.episodes)
+    ]
+
+
+def scored_task(protocol: Protocol) -> Task | None:
+    """The task whose reference returns make scores: the dataset's, else the environment's."""
+    return task_of(protocol.dataset) or (task_of(protocol.env) if isinstance(protocol.env, str) else None)

@@ -1,0 +1,253 @@
+"""From a dataset to trained policies: the options put together, the run directory around it, and what came out."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from stacq.algos import ALGORITHMS
+from stacq.algos.common import Sizes
+from stacq.algos.presets import Preset, changed, preset
+from stacq.algos.world import make_world, own_only, pair_slots
+from stacq.data.dataset import Dataset
+from stacq.data.normaliser import Normaliser
+from stacq.data.select import best_episodes
+from stacq.dynamics.models import Dynamics
+from stacq.envs.gym import check_match, facts_of, make_env
+from stacq.errors import InputError
+from stacq.files import content_hash, home, write_json
+from stacq.policy import Policy
+from stacq.reach.sets import ReachableSets
+from stacq.runs import Run
+from stacq.training.evaluations import Protocol
+from stacq.training.train import Listener, Schedule, Task, train
+
+RUNS = Path("runs")
+RESULT = "result.json"
+EVALUATIONS = 200  # per run, where the interval is not said
+
+
+@dataclass(frozen=True)
+class Options:
+    """Everything one may choose about a training run; what is None comes from the preset or the dataset."""
+
+    algorithm: str = "stacq"
+    variant: str = "paper"
+    small: bool = False  # the preset for a laptop
+    seeds: int = 5
+    first_seed: int = 0
+    steps: int | None = None
+    eval_every: int | None = None
+    episodes: int | None = None
+    env: str | None = None
+    evaluate: bool = True
+    top: float = 1.0  # share of the episodes that are kept, by return
+    own_only: bool = False  # reachable sets reduced to the own successor
+    settings: tuple[str, ...] = ()  # name=value, on top of the preset
+    checkpoint_seconds: float = 60.0
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What a training run leaves: a policy per seed that was not lost, and everything else on disk."""
+
+    policies: Mapping[int, Policy]
+    directory: Path
+    result: Mapping[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Options resolved against a dataset: nothing is left to decide."""
+
+    options: Options
+    preset: Preset
+    dataset: Dataset
+    dynamics: Dynamics | None
+    sets: ReachableSets | None
+    env: str | None
+
+    @property
+    def schedule(self) -> Schedule:
+        o, config = self.options, self.preset.config
+        turn = max(len(phase.updates) for phase in ALGORITHMS[o.algorithm].phases(config))
+        every = o.eval_every or max(config.steps // EVALUATIONS // turn, 1) * turn
+        seeds = tuple(range(o.first_seed, o.first_seed + o.seeds))
+        return Schedule(seeds, every, o.checkpoint_seconds)
+
+    @property
+    def normalise(self) -> bool:
+        """With dynamics, states are shown as these were fitted."""
+        if self.dynamics is None:
+            return self.preset.normalise
+        return not np.array_equal(self.dynamics.normaliser.scale, np.ones(self.dataset.observation_size))
+
+    def manifest(self) -> dict[str, Any]:
+        """What config.json says: enough to tell whether two runs are the same, and to do one again."""
+        schedule = self.schedule
+        return {
+            "algorithm": self.options.algorithm,
+            "variant": self.options.variant,
+            "label": label(self.options),
+            "dataset": self.dataset.name,
+            "dataset_hash": self.dataset.fingerprint,
+            "dynamics_hash": None if self.dynamics is None else content_hash(self.dynamics.arrays()),
+            "reach": None if self.sets is None else dict(self.sets.config),
+            "env": self.env,
+            "seeds": list(schedule.seeds),
+            "eval_every": schedule.eval_every,
+            "episodes": self.preset.episodes,
+            "top": self.options.top,
+            "own_only": self.options.own_only,
+            "normalise": self.normalise,
+            "reward_shift": self.preset.reward_shift,
+            "config": asdict(self.preset.config),
+        }
+
+
+def label(options: Options) -> str:
+    """A name for tables and pictures."""
+    name = {"stacq": "StaCQ", "onestep-stacq": "OneStep StaCQ", "td3bc": "TD3+BC", "bc": "BC"}[options.algorithm]
+    if options.top < 1:
+        name = f"{100 * options.top:g} % {name}"
+    parts = [] if options.variant == "paper" else [options.variant]
+    parts += ["own successors"] * options.own_only
+    return f"{name} ({', '.join(parts)})" if parts else name
+
+
+def make_plan(
+    dataset: Dataset, options: Options, dynamics: Dynamics | None = None, sets: ReachableSets | None = None
+) -> Plan:
+    """Check that everything fits before anything long begins. The dataset is one that `selected` gave."""
+    if options.seeds < 1:
+        raise InputError(f"{options.seeds} seeds", expected="at least one", fix="use --seeds 5")
+    chosen = preset(options.algorithm, dataset.name, variant=options.variant, small=options.small)
+    config = chosen.config if options.steps is None else replace(chosen.config, **_steps(chosen.config, options.steps))
+    if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
+        if dynamics is None or sets is None:
+            raise InputError(
+                f"{options.algorithm} needs dynamics and reachable sets",
+                where=dataset.name or "dataset",
+                expected="both, made from this dataset",
+                fix="`stacq train` makes them; in Python, pass dynamics= and sets=",
+            )
+        sets.check(dataset)
+        sets = own_only(sets) if options.own_only else sets
+        config = replace(config, slots=pair_slots(sets, config.batch))
+    else:
+        dynamics = sets = None
+    config = changed(config, options.settings)
+    chosen = replace(chosen, config=config, episodes=options.episodes or chosen.episodes)
+    return Plan(options, chosen, dataset, dynamics, sets, _environment(dataset, options))
+
+
+def selected(dataset: Dataset, options: Options) -> Dataset:
+    """The part of the data that is learned from: dynamics and reachable sets must be made from the same part."""
+    return dataset if options.top == 1 else best_episodes(dataset, options.top)
+
+
+def _steps(config: Any, steps: int) -> dict[str, int]:
+    return {"steps": steps} | ({"critic_steps": steps} if hasattr(config, "critic_steps") else {})
+
+
+def _environment(dataset: Dataset, options: Options) -> str | None:
+    """Where policies are scored: as asked, else where the data says it was recorded."""
+    name = options.env or dataset.env_id
+    if not options.evaluate or name is None:
+        return None
+    check_match(dataset, facts_of(make_env(name), name))
+    return name
+
+
+def run_directory(plan: Plan, root: Path = RUNS) -> Path:
+    """The same options on the same data have the same directory, so that the same command goes on with its run."""
+    text = json.dumps(plan.manifest(), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    name = (plan.dataset.name or "dataset").removeprefix("stacq/").replace("/", "-")
+    return root / f"{name}-{plan.options.algorithm}-{plan.options.variant}-{digest}"
+
+
+def make_task(plan: Plan) -> Task:
+    """Everything on the device."""
+    dataset, chosen = plan.dataset, plan.preset
+    size = dataset.observation_size
+    normaliser = Normaliser.fit(dataset.observations) if plan.normalise else Normaliser.identity(size)
+    normaliser = normaliser if plan.dynamics is None else plan.dynamics.normaliser
+    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, reward_shift=chosen.reward_shift)
+    bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
+    name = plan.options.algorithm
+    sizes = Sizes(size, dataset.action_size)
+    return Task(name, ALGORITHMS[name], chosen.config, world, sizes, normaliser, bounds)
+
+
+def run_job(
+    plan: Plan,
+    *,
+    out: Path | None = None,
+    workers: int | None = None,
+    tensorboard: bool = False,
+    listener: Listener | None = None,
+    say: Callable[[str], None] = print,
+) -> Trained:
+    """Train, or go on with a run that was stopped, or read one that is finished."""
+    directory = out or run_directory(plan)
+    keep_compiled()
+    with Run(directory, plan.manifest(), tensorboard=tensorboard, resume=True) as run:
+        if (directory / RESULT).exists():
+            say(f"trained before: {directory}")
+        else:
+            protocol = _protocol(plan)
+            train(make_task(plan), plan.schedule, run, protocol=protocol, workers=workers, listener=listener, say=say)
+            write_json(directory / RESULT, result_of(directory))
+    return read_trained(directory)
+
+
+def _protocol(plan: Plan) -> Protocol | None:
+    if plan.env is None:
+        return None
+    discount = float(np.max(getattr(plan.preset.config, "discount", 0.99)))
+    return Protocol(plan.env, plan.preset.episodes, discount, plan.options.algorithm, plan.dataset.name)
+
+
+def read_trained(directory: Path) -> Trained:
+    """Policies and result of a finished run."""
+    policies = {
+        int(path.stem.removeprefix("seed-")): Policy.load(path)
+        for path in sorted((directory / "policies").glob("seed-*.safetensors"))
+    }
+    return Trained(policies, directory, json.loads((directory / RESULT).read_text(encoding="utf-8")))
+
+
+def result_of(directory: Path) -> dict[str, Any]:
+    """Final, best and mean of the last ten, each by seed: three statistics that are never mixed."""
+    from stacq.report.page_data import aggregate, measure_of, read_run
+
+    summary = read_run(directory)
+    measure = measure_of([summary])
+    found = aggregate(summary, measure)
+    if found is None:
+        return {"measure": None, "seeds": []}
+    return {
+        "measure": measure,
+        "step": found.step,
+        "seeds": list(found.seeds),
+        "final": found.final.tolist(),
+        "best": found.best.tolist(),
+        "last_ten": found.last_ten.tolist(),
+    }
+
+
+def keep_compiled() -> None:
+    """Compiled programs are kept in the cache directory, so that a second start does not compile again."""
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
+        settings = {
+            "jax_compilation_cache_dir": str(home() / "compiled"),
+            "jax_persistent_cache_min_compile_time_secs": 1.0,
+        }
+        for name, value in settings.items():
+            jax.config.update(name, value)  # type: ignore[no-untyped-call]

@@ -1,0 +1,88 @@
+"""The compiled part: many updates of many seeds in one program, the data resident on the device."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from stacq.algos import Algorithm
+from stacq.algos.common import Metrics, Sizes, Update
+from stacq.algos.world import World, draw_batch
+
+
+class Carry(NamedTuple):
+    """All that a run is, between two chunks; every leaf but `step` has a leading seed axis [K]."""
+
+    state: Any
+    sums: Metrics  # of every metric since they were last written down: chunks may be cut anywhere
+    step: jax.Array  # updates done
+
+
+def seed_keys(seeds: jax.Array) -> jax.Array:
+    """One random stream per seed, whatever the other seeds are, [K]."""
+    return jax.vmap(jax.random.key)(seeds)
+
+
+def per_seed(cfg: Any, seeds: jax.Array) -> Any:
+    """The config with a seed axis on its numbers: a field may hold one value for all seeds, or one for each."""
+    return jax.tree.map(lambda value: jnp.broadcast_to(jnp.asarray(value, jnp.float32), seeds.shape), cfg)
+
+
+def init_states(algorithm: Algorithm, seeds: jax.Array, sizes: Sizes, cfg: Any) -> Any:
+    """The initial state of every seed, [K, ...]."""
+    keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(seed_keys(seeds))
+    return jax.jit(jax.vmap(lambda key, cfg: algorithm.init(key, sizes, cfg)))(keys, per_seed(cfg, seeds))
+
+
+def zero_sums(updates: tuple[Update, ...], state: Any, world: World, seeds: jax.Array, cfg: Any) -> Metrics:
+    """Metrics of the right names and shapes, all zero."""
+
+    def facts(state: Any, cfg: Any) -> Metrics:
+        key = jax.random.key(0)
+        batch = draw_batch(world, key, cfg.batch)
+        return {name: each for update in updates for name, each in update(state, batch, world, key, cfg)[1].items()}
+
+    found = jax.eval_shape(jax.vmap(facts), state, per_seed(cfg, seeds))
+    return {name: jnp.zeros(each.shape, jnp.float32) for name, each in found.items()}
+
+
+def advance(
+    carry: Carry, world: World, seeds: jax.Array, cfg: Any, updates: tuple[Update, ...], turns: int | jax.Array
+) -> Carry:
+    """`turns` rounds of `updates`, for all seeds.
+
+    What a step draws depends on its seed and number alone, so a run may be cut into chunks of any length,
+    stopped and continued, and still be the same run.
+    """
+
+    def one(state: Any, sums: Metrics, key: jax.Array, cfg: Any) -> tuple[Any, Metrics]:
+        def round_(_: jax.Array | int, now: Carry) -> Carry:
+            state, sums, step = now
+            for update in updates:
+                k_batch, k_update = jax.random.split(jax.random.fold_in(key, step + 1))
+                state, facts = update(state, draw_batch(world, k_batch, cfg.batch), world, k_update, cfg)
+                sums = {name: total + facts.get(name, 0.0) for name, total in sums.items()}
+                step = step + 1
+            return Carry(state, sums, step)
+
+        done: Carry = jax.lax.fori_loop(0, turns, round_, Carry(state, sums, carry.step))
+        return done.state, done.sums
+
+    state, sums = _over_seeds(one)(carry.state, carry.sums, seed_keys(seeds), per_seed(cfg, seeds))
+    return Carry(state, sums, carry.step + turns * len(updates))
+
+
+def _over_seeds(one: Callable[..., Any]) -> Callable[..., Any]:
+    """`one` for every seed: all at once on a GPU, which needs the work; in turn on a CPU, whose cache fits one."""
+    if jax.default_backend() == "cpu":
+        return lambda *arguments: jax.lax.map(lambda each: one(*each), arguments)
+    return jax.vmap(one)
+
+
+@cache
+def compiled_advance() -> Callable[..., Carry]:
+    """`advance` as a program. On a GPU the number of turns is part of it, which spares a question per turn."""
+    static = ("updates",) if jax.default_backend() == "cpu" else ("updates", "turns")
+    return jax.jit(advance, static_argnames=static, donate_argnames="carry")

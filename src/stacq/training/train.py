@@ -1,0 +1,353 @@
+"""A training run from start to end: chunks on the device, files on disk, evaluations beside.
+
+A run may be killed at any instant. Started again in the same directory it goes on from its last checkpoint and ends
+in the same parameters, metrics and records, because what a step draws depends on its seed and number alone. Snapshots
+to be evaluated are on disk before the checkpoint that follows them, and stay until their records are.
+"""
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from shutil import rmtree
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from stacq.algos import ALGORITHMS, Algorithm
+from stacq.algos.common import Phase, Sizes
+from stacq.algos.world import World
+from stacq.data.normaliser import Normaliser
+from stacq.errors import InputError
+from stacq.evaluation import crew_size
+from stacq.nn.learner import stripped
+from stacq.runs import EVALUATED, Run, read_metrics
+from stacq.training.checkpoints import latest_checkpoint, load_tree, save_checkpoint, save_tree
+from stacq.training.evaluations import Evaluator, Outcome, Protocol, Snapshot, policies_of, records_of
+from stacq.training.failed import TrainingFailed
+from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
+from stacq.types import Bools, Float32s
+from stacq.workers import WorkerPool
+
+GPU_TURNS = 1000  # per chunk: about a second of a large run
+CHUNK_SECONDS = 1.0  # on a CPU, where chunks may have any length
+EXPLODED = 100  # times the largest return that the data's rewards allow
+SNAPSHOT = "snapshot"
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What happens when, and who is trained."""
+
+    seeds: tuple[int, ...] = (0, 1, 2, 3, 4)
+    eval_every: int = 5_000
+    checkpoint_seconds: float = 60.0
+
+
+class Task(NamedTuple):
+    """What is trained: an algorithm with its config, on a world."""
+
+    name: str
+    algorithm: Algorithm
+    config: Any
+    world: World
+    sizes: Sizes
+    normaliser: Normaliser
+    bounds: tuple[Float32s, Float32s]
+
+
+class Report(NamedTuple):
+    """What a listener is told: how far, how fast, and what is new."""
+
+    step: int
+    total: int
+    rate: float  # steps per second of late
+    losses: Mapping[str, list[float]]  # by metric, a value per seed; empty between two evaluations
+    scores: Mapping[int, float]  # by seed: the last score, or return where no score is known
+
+
+Listener = Callable[[Report], None]
+
+
+def train(
+    task: Task,
+    schedule: Schedule,
+    run: Run,
+    *,
+    protocol: Protocol | None = None,
+    workers: int | None = None,
+    listener: Listener | None = None,
+    say: Callable[[str], None] = print,
+) -> Any:
+    """Train all seeds to the end, and return their final states, [K, ...]; policies are left in the run directory.
+
+    Without a `protocol` nothing is evaluated: data may come without an environment.
+    """
+    check_schedule(task, schedule)
+    trainer = _Trainer(task, schedule, run, protocol, listener, say)
+    if protocol is None:
+        return trainer.go(None)
+    episodes = protocol.episodes * len(schedule.seeds)
+    pool = WorkerPool(crew_size(workers, episodes))
+    with Evaluator(protocol, pool, task.normaliser, task.bounds) as evaluator:
+        return trainer.go(evaluator)
+
+
+def check_schedule(task: Task, schedule: Schedule) -> None:
+    """Refuse what would end in the middle: no seeds, no steps, intervals that cut a round of updates."""
+    if not schedule.seeds or len(set(schedule.seeds)) != len(schedule.seeds) or min(schedule.seeds) < 0:
+        raise InputError(f"seeds {schedule.seeds}", expected="different whole numbers from 0", fix="use --seeds 5")
+    for phase in task.algorithm.phases(task.config):
+        turn = len(phase.updates)
+        if phase.steps < 1 or phase.steps % turn or schedule.eval_every < 1 or schedule.eval_every % turn:
+            raise InputError(
+                f"{phase.steps} steps, evaluated every {schedule.eval_every}",
+                where=task.name,
+                expected=f"multiples of {turn}, at least {turn}",
+                fix="choose other --steps or --eval-every",
+            )
+
+
+def stops(phases: tuple[Phase, ...], every: int) -> list[tuple[Phase, int, int]]:
+    """The stretches between two evaluations: phase, first step, last step."""
+    found, start = [], 0
+    for phase in phases:
+        end = start + phase.steps
+        inner = range(start - start % every + every, end, every)
+        found += [(phase, a, b) for a, b in pairwise([start, *inner, end])]
+        start = end
+    return found
+
+
+class _Trainer:
+    def __init__(
+        self,
+        task: Task,
+        schedule: Schedule,
+        run: Run,
+        protocol: Protocol | None,
+        listener: Listener | None,
+        say: Callable[[str], None],
+    ) -> None:
+        self.task, self.schedule, self.run = task, schedule, run
+        self.protocol, self.listener, self.say = protocol, listener, say
+        self.seeds = jnp.asarray(schedule.seeds, jnp.int32)
+        self.advance = compiled_advance()
+        self.value = _compiled_value(task.name)
+        self.phases = task.algorithm.phases(task.config)
+        self.total = sum(phase.steps for phase in self.phases)
+        self.alive: Bools = np.ones(len(schedule.seeds), dtype=np.bool_)
+        self.scores: dict[int, float] = {}
+        self.rate = 0.0
+        self.saved = time.monotonic()
+        self.limit = value_limit(task)
+
+    def go(self, evaluator: Evaluator | None) -> Any:
+        state = init_states(self.task.algorithm, self.seeds, self.task.sizes, self.task.config)
+        names = {phase: _reported(phase, self.task, state, self.seeds) for phase in self.phases}
+        blank = {name: jnp.zeros(len(self.seeds), jnp.float32) for each in names.values() for name in each}
+        carry = self._resume(Carry(state, blank, jnp.asarray(0, jnp.int32)))
+        begun = int(carry.step)
+        if evaluator is not None:
+            for snapshot in self._unevaluated(carry.state):
+                evaluator.submit(snapshot)
+        for phase, first, last in stops(self.phases, self.schedule.eval_every):
+            if last > begun:
+                carry = self._stretch(phase, carry, first, last, evaluator)
+                self._log(carry, last - first, names[phase])
+                carry = carry._replace(sums=jax.tree.map(jnp.zeros_like, carry.sums))
+                if evaluator is not None and phase.acts:
+                    evaluator.submit(self._snapshot(carry.state, last))
+                self._save(carry, at_once=last == self.total)
+        if evaluator is not None:
+            self._write(evaluator.collect(wait=True))
+        self._finish(carry.state)
+        return carry.state
+
+    def _stretch(self, phase: Phase, carry: Carry, first: int, last: int, evaluator: Evaluator | None) -> Carry:
+        """From one evaluation to the next, or from where a killed run left off."""
+        done, turn = int(carry.step), len(phase.updates)
+        while done < last:
+            turns = self._turns((last - done) // turn, (last - first) // turn, turn)
+            began = time.monotonic()
+            carry = self.advance(carry, self.task.world, self.seeds, self.task.config, phase.updates, turns)
+            done = int(carry.step)
+            self.rate = turns * turn / max(time.monotonic() - began, 1e-9)
+            if evaluator is not None:
+                self._write(evaluator.collect())
+            if done < last:
+                self._save(carry)
+            self._tell(done, {})
+        return carry
+
+    def _turns(self, left: int, whole: int, turn: int) -> int:
+        """How many rounds come next. On a GPU the number is compiled in, so it is the same every time."""
+        if jax.default_backend() != "cpu":
+            return min(left, next(count for count in range(min(whole, GPU_TURNS), 0, -1) if whole % count == 0))
+        return max(1, min(left, int(self.rate / turn * CHUNK_SECONDS)))
+
+    def _save(self, carry: Carry, *, at_once: bool = False) -> None:
+        """A checkpoint, if it is time for one."""
+        if at_once or time.monotonic() - self.saved >= self.schedule.checkpoint_seconds:
+            folder = self.run.directory / "checkpoints"
+            save_checkpoint(folder, int(carry.step), (carry, jnp.asarray(self.alive)))
+            self.saved = time.monotonic()
+
+    def _log(self, carry: Carry, steps: int, names: Mapping[str, float]) -> None:
+        """Write down the means since the last time; stop seeds whose numbers are no numbers any more."""
+        step = int(carry.step)
+        means = {name: np.asarray(carry.sums[name], np.float64) / (steps * share) for name, share in names.items()}
+        for place, seed in enumerate(self.schedule.seeds):
+            if not self.alive[place]:
+                continue
+            mine = {name: float(values[place]) for name, values in means.items()}
+            reason = self._lost(mine)
+            if reason:
+                self.alive[place] = False
+                self.say(f"seed {seed} is stopped at step {step:,}: {reason}; the other seeds go on")
+                self.run.log(f"seed {seed} stopped at step {step}: {reason}")
+                continue
+            self.run.metrics(step, mine, seed=seed)
+        if not self.alive.any():
+            raise TrainingFailed(
+                f"every seed was lost by step {step:,}; metrics.jsonl in {self.run.directory} shows how.\n"
+                "A smaller alpha (`--set alpha=...`) or learning rate often helps."
+            )
+        self._tell(step, {name: values.tolist() for name, values in means.items()})
+
+    def _lost(self, metrics: Mapping[str, float]) -> str:
+        for name, value in metrics.items():
+            if not math.isfinite(value):
+                return f"{name} is {value}"
+        q = metrics.get("q", 0.0)
+        if abs(q) > self.limit:
+            return f"the critics' mean value is {q:.3g}, {EXPLODED} times more than any return of these rewards"
+        return ""
+
+    def _snapshot(self, state: Any, step: int) -> Snapshot:
+        """Parameters alone, on disk first: what is queued must survive a kill."""
+        tree = jax.device_get(stripped(state))
+        save_tree(self._snapshot_path(step), SNAPSHOT, tree, {"step": step, "alive": self.alive.tolist()})
+        return self._queued(step, tree, self.alive)
+
+    def _queued(self, step: int, tree: Any, alive: Bools) -> Snapshot:
+        places = tuple(np.flatnonzero(alive).tolist())
+        return Snapshot(step, tree, tuple(self.schedule.seeds[place] for place in places), places)
+
+    def _snapshot_path(self, step: int) -> Path:
+        return self.run.directory / "snapshots" / f"{step:09d}"
+
+    def _write(self, finished: Iterator[list[Outcome]]) -> None:
+        """Records first, then the line that says they are whole, then the snapshot goes."""
+        for outcomes in finished:
+            assert self.protocol is not None
+            for outcome in outcomes:
+                for record in records_of(outcome, self.protocol):
+                    self.run.record(record)
+            values = self._values(outcomes)
+            for outcome, value in zip(outcomes, values, strict=True):
+                line = evaluation_line(outcome, value, self.protocol)
+                self.scores[outcome.seed] = line.get("eval/score", line[EVALUATED])
+                self.run.metrics(outcome.snapshot.step, line, seed=outcome.seed)
+            if outcomes:
+                rmtree(self._snapshot_path(outcomes[0].snapshot.step), ignore_errors=True)
+
+    def _values(self, outcomes: list[Outcome]) -> list[float | None]:
+        """The critics' value of each seed's policy at the starts of its episodes, averaged."""
+        if not outcomes:
+            return []
+        snapshot = outcomes[0].snapshot
+        blank = np.zeros((len(self.schedule.seeds), len(outcomes[0].episodes), self.task.sizes.state), np.float32)
+        for outcome in outcomes:
+            blank[outcome.place] = self.task.normaliser.apply(np.stack([each.start for each in outcome.episodes]))
+        found = self.value(snapshot.state, jnp.asarray(blank), self.task.world, self.task.config)
+        if found is None:
+            return [None] * len(outcomes)
+        return [float(np.asarray(found)[outcome.place].mean()) for outcome in outcomes]
+
+    def _resume(self, fresh: Carry) -> Carry:
+        """The last whole checkpoint, with the files brought back to its step; else a fresh start."""
+        if not self.run.resumed:
+            return fresh
+        found = latest_checkpoint(self.run.directory / "checkpoints", (fresh, jnp.asarray(self.alive)), self.say)
+        self._rewind(0 if found is None else found.step)
+        if found is None:
+            return fresh
+        carry, alive = found.tree
+        self.alive = np.array(alive)
+        self.say(f"going on from step {found.step:,} of {self.total:,}")
+        self.run.log(f"resumed at step {found.step}")
+        return Carry(*carry)
+
+    def _rewind(self, step: int) -> None:
+        for path in self._stored():
+            if int(path.name) > step:
+                rmtree(path)
+        pending = {int(path.name) for path in self._stored()}
+        self.run.rewind(step, lambda evaluated: evaluated not in pending)
+        if (self.run.directory / "metrics.jsonl").exists():
+            for line in read_metrics(self.run.directory):
+                if EVALUATED in line:
+                    self.scores[line["seed"]] = line.get("eval/score", line[EVALUATED])
+
+    def _stored(self) -> list[Path]:
+        folder = self.run.directory / "snapshots"
+        return sorted(path for path in folder.iterdir() if path.name.isdigit()) if folder.exists() else []
+
+    def _unevaluated(self, state: Any) -> Iterator[Snapshot]:
+        like = jax.device_get(stripped(state))
+        for path in self._stored():
+            tree, facts = load_tree(path, SNAPSHOT, like)
+            yield self._queued(int(facts["step"]), jax.device_get(tree), np.array(facts["alive"]))
+
+    def _tell(self, step: int, losses: Mapping[str, list[float]]) -> None:
+        if self.listener:
+            self.listener(Report(step, self.total, self.rate, losses, dict(self.scores)))
+
+    def _finish(self, state: Any) -> None:
+        places = np.flatnonzero(self.alive).tolist()
+        folder = self.run.directory / "policies"
+        actors = policies_of(jax.device_get(state.actor.network), places, self.task.normaliser, self.task.bounds)
+        for place, policy in zip(places, actors, strict=True):
+            policy.save(folder / f"seed-{self.schedule.seeds[place]}.safetensors")
+        self.run.log(f"trained {len(places)} of {len(self.schedule.seeds)} seeds for {self.total} steps")
+
+
+@cache
+def _compiled_value(algorithm: str) -> Callable[..., Any]:
+    return jax.jit(jax.vmap(ALGORITHMS[algorithm].value, in_axes=(0, 0, None, None)))
+
+
+def _reported(phase: Phase, task: Task, state: Any, seeds: jax.Array) -> dict[str, float]:
+    """The metrics of a phase, and the share of its updates that report each: a delayed actor reports now and then."""
+    names = [zero_sums((update,), state, task.world, seeds, task.config) for update in phase.updates]
+    return {name: sum(name in each for each in names) / len(names) for each in names for name in each}
+
+
+def value_limit(task: Task) -> float:
+    """Beyond this a critic's mean value says nothing about returns any more."""
+    discount = float(np.max(getattr(task.config, "discount", 0.0)))
+    largest = float(jnp.abs(task.world.rows.r).max()) / max(1 - discount, 1e-3)
+    return EXPLODED * max(largest, 1.0)
+
+
+def evaluation_line(outcome: Outcome, value: float | None, protocol: Protocol) -> dict[str, float]:
+    """One seed's evaluation in numbers; value against discounted return is the critics' over-estimation."""
+    records = records_of(outcome, protocol)
+    line = {
+        EVALUATED: float(np.mean([record.episode_return for record in records])),
+        "eval/length": float(np.mean([record.length for record in records])),
+        "eval/discounted_return": float(np.mean([each.discounted_return for each in outcome.episodes])),
+    }
+    if records[0].score is not None:
+        line["eval/score"] = float(np.mean([record.score for record in records if record.score is not None]))
+    if records[0].success is not None:
+        line["eval/success"] = float(np.mean([bool(record.success) for record in records]))
+    if value is not None:
+        line["eval/value"] = value
+    return line

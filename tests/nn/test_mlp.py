@@ -1,0 +1,65 @@
+"""Networks: shapes, the distribution they start from, and what a key decides."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from stacq.nn.mlp import MLP, init_ensemble, init_mlp
+
+SIZES = (100, 300, 25, 4)
+
+
+def layers(network: MLP) -> list[tuple[jax.Array, jax.Array]]:
+    return list(zip(network.weights, network.biases, strict=True))
+
+
+def test_shapes() -> None:
+    network = init_mlp(jax.random.key(0), SIZES)
+    assert [weight.shape for weight in network.weights] == [(100, 300), (300, 25), (25, 4)]
+    assert [bias.shape for bias in network.biases] == [(300,), (25,), (4,)]
+    assert {array.dtype for layer in layers(network) for array in layer} == {np.dtype(np.float32)}
+    ensemble = init_ensemble(jax.random.key(0), 5, SIZES)
+    assert ensemble.members == 5
+    assert [weight.shape for weight in ensemble.weights] == [(5, 100, 300), (5, 300, 25), (5, 25, 4)]
+    assert jax.vmap(MLP.__call__)(ensemble, jnp.zeros((5, 7, 100))).shape == (5, 7, 4)
+
+
+def test_every_layer_is_uniform_within_its_bound() -> None:
+    """Standard deviation of a uniform in +-b: b/sqrt(3); mean 0; all within b, and some near it on both sides."""
+    for layer, inputs in zip(layers(init_ensemble(jax.random.key(1), 200, SIZES)), SIZES, strict=False):
+        for array in layer:
+            values = np.asarray(array).ravel() * np.sqrt(inputs)
+            error = 5 / np.sqrt(values.size)
+            assert abs(values.mean()) < error and abs(values.std() * np.sqrt(3) - 1) < error
+            assert 0.98 < values.max() <= 1 + 1e-6 and -1 - 1e-6 <= values.min() < -0.98
+
+
+def test_no_number_is_used_twice() -> None:
+    """Slices of one draw that overlapped would repeat values, up to the bounds of their layers."""
+    network = init_mlp(jax.random.key(2), SIZES)
+    unit = [
+        np.asarray(array).ravel() * np.sqrt(inputs)
+        for layer, inputs in zip(layers(network), SIZES, strict=False)
+        for array in layer
+    ]
+    values = np.sort(np.concatenate(unit))
+    # 37,729 draws from 2^23 values collide about 85 times by chance alone.
+    assert (np.diff(values) < 1e-8).sum() < 150
+
+
+def test_the_key_decides_and_members_differ() -> None:
+    first, again, other = (init_ensemble(jax.random.key(seed), 2, SIZES) for seed in (0, 0, 1))
+    for ours, same, another in zip(first.weights, again.weights, other.weights, strict=True):
+        np.testing.assert_array_equal(ours, same)
+        assert not np.array_equal(ours, another) and not np.array_equal(ours[0], ours[1])
+
+
+@pytest.mark.parametrize("sizes", [(3, 2), [3, 5, 2]])
+def test_a_network_computes_affine_layers_with_relu_between(sizes: tuple[int, ...] | list[int]) -> None:
+    network = init_mlp(jax.random.key(3), sizes)
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(4, 3)
+    wanted = x
+    for index, (weight, bias) in enumerate(layers(network)):
+        wanted = np.asarray(np.maximum(wanted, 0) if index else wanted) @ np.asarray(weight) + np.asarray(bias)
+    np.testing.assert_allclose(np.asarray(network(jnp.asarray(x))), wanted, rtol=1e-4, atol=1e-6)

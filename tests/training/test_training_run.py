@@ -1,0 +1,265 @@
+"""Training runs: what they write, and that stopping one anywhere changes nothing."""
+
+import contextlib
+import dataclasses
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+from training_cases import dataset, options, outcome, plan
+
+from stacq.algos.common import Phase
+from stacq.envs.maze import MazeEnv
+from stacq.errors import InputError
+from stacq.evaluation import EvaluationFailed
+from stacq.files import content_hash, home
+from stacq.policy import Policy
+from stacq.runs import Run, read_metrics, read_records
+from stacq.training.evaluations import Protocol
+from stacq.training.failed import TrainingFailed
+from stacq.training.job import make_plan, make_task, run_directory, run_job
+from stacq.training.train import Report, Schedule, stops, train
+
+ALGORITHMS = ("bc", "td3bc", "stacq", "onestep-stacq")
+
+
+class Broken(MazeEnv):
+    def step(self, action: Any) -> Any:
+        raise RuntimeError("the walls have moved")
+
+
+class Stopped(Exception):
+    """The plug is pulled."""
+
+
+def pull_plug_at(*steps: int) -> Any:
+    """A listener that stops the run at these steps, once each."""
+    left = list(steps)
+
+    def listen(report: Report) -> None:
+        if left and report.step >= left[0]:
+            left.pop(0)
+            raise Stopped
+
+    return listen
+
+
+@pytest.fixture(scope="module", params=ALGORITHMS)
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    directory = tmp_path_factory.mktemp("whole") / "run"
+    run_job(plan(options(request.param)), out=directory, workers=1)
+    return request.param, directory
+
+
+def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_never_was(
+    finished: tuple[str, Path], tmp_path: Path
+) -> None:
+    algorithm, whole = finished
+    chosen, directory = plan(options(algorithm)), tmp_path / "run"
+    plug = pull_plug_at(7, 20, 41)
+    said: list[str] = []
+    while not (directory / "result.json").exists():
+        with contextlib.suppress(Stopped):
+            run_job(chosen, out=directory, workers=1, listener=plug, say=said.append)
+    steps = [int(re.sub(r"\D", "", text.split(" of ")[0])) for text in said]
+    assert len(steps) == 3 and 0 < steps[0] < steps[1] < steps[2], said
+    assert outcome(directory) == outcome(whole)
+
+
+def test_a_run_leaves_policies_records_and_a_result(finished: tuple[str, Path]) -> None:
+    algorithm, directory = finished
+    records = read_records(directory)
+    first = 60 if algorithm == "onestep-stacq" else 0  # its critic comes first, and is not evaluated
+    assert {record.step - first for record in records} == {20, 40, 60}
+    assert {(record.seed, record.episode) for record in records} == {(s, e) for s in (0, 1) for e in (0, 1)}
+    result = json.loads((directory / "result.json").read_text())
+    mine = [record.score for record in records if record.seed == 1 and record.step == first + 60]
+    assert result["final"][1] == pytest.approx(np.mean([score for score in mine if score is not None]))
+    policy = Policy.load(directory / "policies" / "seed-1.safetensors")
+    assert policy(np.array([1.5, 1.5])).shape == (2,)
+    assert not list((directory / "snapshots").iterdir())
+
+
+def test_metrics_hold_losses_and_the_values_of_evaluated_starts(finished: tuple[str, Path]) -> None:
+    algorithm, directory = finished
+    lines = read_metrics(directory)
+    evaluated = [line for line in lines if "eval/return" in line]
+    trained = [line for line in lines if "eval/return" not in line]
+    assert {line["seed"] for line in trained} == {0, 1}
+    assert any("actor_loss" in line for line in trained)
+    assert len(evaluated) == 6
+    assert all(("eval/value" in line) == (algorithm != "bc") for line in evaluated)
+    assert all(line["eval/discounted_return"] >= line["eval/return"] for line in evaluated if line["eval/return"] < 0)
+
+
+def test_the_delayed_actors_mean_is_over_its_own_steps(tmp_path: Path) -> None:
+    """TD3+BC's actor moves in every second step: a mean over all steps would be half as large."""
+    for every, name in ((1, "each"), (2, "second")):
+        chosen = options("td3bc", settings=("batch=16", "hidden=8,8", f"actor_every={every}", "learning_rate=0"))
+        run_job(plan(chosen), out=tmp_path / name, workers=1)
+    pulls = [
+        np.mean([line["pull"] for line in read_metrics(tmp_path / name) if "pull" in line])
+        for name in ("each", "second")
+    ]
+    assert pulls[1] == pytest.approx(pulls[0], rel=0.3)
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    chosen, directory, whole = plan(options("td3bc")), tmp_path / "run", tmp_path / "whole"
+    run_job(chosen, out=whole, workers=1)
+    with pytest.raises(Stopped):
+        run_job(chosen, out=directory, workers=1, listener=pull_plug_at(45))
+    newest = max((directory / "checkpoints").iterdir())
+    arrays = newest / "arrays.safetensors"
+    content = bytearray(arrays.read_bytes())
+    content[-3] ^= 1
+    arrays.write_bytes(content)
+    said: list[str] = []
+    run_job(chosen, out=directory, workers=1, say=said.append)
+    assert "passed over" in said[0] and newest.name in said[0]
+    assert said[1].startswith("going on from step") and len(said) == 2
+    assert outcome(directory) == outcome(whole)
+
+
+def test_a_finished_run_is_read_not_trained_again(finished: tuple[str, Path]) -> None:
+    algorithm, directory = finished
+    before = (directory / "metrics.jsonl").read_bytes()
+    said: list[str] = []
+    trained = run_job(plan(options(algorithm)), out=directory, say=said.append)
+    assert said == [f"trained before: {directory}"]
+    assert sorted(trained.policies) == [0, 1]
+    assert (directory / "metrics.jsonl").read_bytes() == before
+
+
+def test_other_options_do_not_go_on_with_a_run(finished: tuple[str, Path]) -> None:
+    algorithm, directory = finished
+    with pytest.raises(InputError, match="episodes was 2, now 3"):
+        run_job(plan(options(algorithm, episodes=3)), out=directory)
+
+
+def test_the_same_options_have_the_same_directory() -> None:
+    assert run_directory(plan(options("bc"))) == run_directory(plan(options("bc")))
+    assert run_directory(plan(options("bc"))) != run_directory(plan(options("bc", steps=80)))
+
+
+def run_train(directory: Path, algorithm: str, *, protocol: Protocol | None = None, **config: Any) -> Any:
+    chosen = plan(options(algorithm))
+    task = make_task(chosen)
+    task = task._replace(config=dataclasses.replace(task.config, **config))
+    said: list[str] = []
+    with Run(directory, {}, resume=True) as run:
+        train(task, Schedule((0, 1, 2), 20, 0.0), run, protocol=protocol, workers=1, say=said.append)
+    return said
+
+
+def test_a_seed_that_is_lost_does_not_take_the_others_along(tmp_path: Path) -> None:
+    rates = jnp.asarray([1e-3, jnp.inf, 1e-3])
+    said = run_train(tmp_path / "run", "td3bc", learning_rate=rates)
+    assert said and said[0].startswith("seed 1 is stopped at step 20") and "nan" in said[0]
+    assert {path.name for path in (tmp_path / "run" / "policies").iterdir()} == {
+        "seed-0.safetensors",
+        "seed-2.safetensors",
+    }
+    last = [line for line in read_metrics(tmp_path / "run") if line["step"] == 60]
+    assert {line["seed"] for line in last} == {0, 2}
+    clean = run_train(tmp_path / "clean", "td3bc", learning_rate=1e-3)
+    assert clean == []
+    for seed in (0, 2):
+        one, other = (load_file(tmp_path / run / "policies" / f"seed-{seed}.safetensors") for run in ("run", "clean"))
+        assert content_hash(one) == content_hash(other)
+
+
+def test_values_beyond_any_return_stop_a_seed(tmp_path: Path) -> None:
+    said = run_train(tmp_path / "run", "td3bc", learning_rate=jnp.asarray([1e-3, 300.0, 1e-3]))
+    assert said and "seed 1" in said[0]
+
+
+def test_no_seed_left_is_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(TrainingFailed, match="every seed was lost by step 20"):
+        run_train(tmp_path / "run", "td3bc", learning_rate=jnp.inf)
+
+
+def test_an_environment_that_fails_ends_the_run_with_its_reason(tmp_path: Path) -> None:
+    with pytest.raises(EvaluationFailed, match=r"step 20.*the walls have moved"):
+        run_train(tmp_path / "run", "bc", protocol=Protocol(Broken, 2, 0.99, "bc", ""))
+
+
+def test_stops_fall_on_evaluations_and_on_ends_of_phases() -> None:
+    one, two = Phase(50, ()), Phase(30, ())
+    assert [(a, b) for _, a, b in stops((one, two), 20)] == [(0, 20), (20, 40), (40, 50), (50, 60), (60, 80)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seeds": 0}, "0 seeds"),
+        ({"eval_every": 7}, "multiples of 2"),
+        ({"settings": ("alpah=1",)}, "alpah"),
+        ({"settings": ("alpha=much",)}, "alpha"),
+        ({"variant": "nobody"}, "no variant"),
+        ({"env": "Hopper-v4"}, "observations of 2"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_written(
+    changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InputError, match=message):
+        run_job(plan(options("td3bc", **changes)), out=tmp_path / "run", workers=1)
+    assert not (tmp_path / "run" / "policies").exists()
+
+
+def test_an_algorithm_that_needs_reachable_sets_says_so() -> None:
+    with pytest.raises(InputError, match="needs dynamics and reachable sets"):
+        make_plan(dataset(), options("stacq"))
+
+
+def killed_for_real(directory: Path, algorithm: str, kills: int, seed: int) -> None:
+    """Start, kill -9 at a random moment after a new checkpoint, and so on; then let it end."""
+    rng = random.Random(seed)
+    script = Path(__file__).with_name("training_cases.py")
+    command = [sys.executable, str(script), str(directory), algorithm, "3000"]
+    environment = {**os.environ, "STACQ_HOME": str(home()), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = 0
+    while not (directory / "result.json").exists():
+        process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+        if done < kills:
+            _await_progress(directory, process)
+            time.sleep(rng.uniform(0, 0.4))
+            process.send_signal(signal.SIGKILL)
+            done += 1
+        code = process.wait(timeout=300)
+        assert code in (0, -signal.SIGKILL)
+    resumed = re.findall(r"resumed at step (\d+)", (directory / "log.txt").read_text())
+    assert len(resumed) == kills and resumed == sorted(resumed, key=int)
+
+
+def _await_progress(directory: Path, process: "subprocess.Popen[bytes]") -> None:
+    folder = directory / "checkpoints"
+    before = set(folder.iterdir()) if folder.exists() else set()
+    while process.poll() is None and not (folder.exists() and set(folder.iterdir()) - before):
+        time.sleep(0.01)
+
+
+def test_kill_minus_nine_changes_nothing(tmp_path: Path) -> None:
+    killed_for_real(tmp_path / "killed", "td3bc", 3, seed=0)
+    killed_for_real(tmp_path / "whole", "td3bc", 0, seed=0)
+    assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("algorithm", ["bc", "stacq", "onestep-stacq"])
+def test_kill_minus_nine_changes_nothing_in_any_algorithm(algorithm: str, tmp_path: Path) -> None:
+    killed_for_real(tmp_path / "killed", algorithm, 4, seed=1)
+    killed_for_real(tmp_path / "whole", algorithm, 0, seed=1)
+    assert outcome(tmp_path / "killed") == outcome(tmp_path / "whole")
