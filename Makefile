@@ -33,8 +33,8 @@ format: .venv/.ready-dev
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "cannot make a virtual environment: install the venv module of your Python" >&2; exit 2; }
 
 .venv/.ready-run: pyproject.toml constraints.txt | .venv/bin/python
-	@echo "Installing stacq and MuJoCo"
-	@$(PIP) --editable '.[mujoco]'
+	@echo "Installing stacq"
+	@$(PIP) --editable .
 	@touch $@
 
 .venv/.ready-dev: pyproject.toml constraints.txt | .venv/bin/python

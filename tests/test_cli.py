@@ -1,6 +1,6 @@
 """The command line as a person meets it: exit codes, messages, files, interruptions."""
 
-import os
+import re
 import signal
 import subprocess
 import sys
@@ -120,15 +120,26 @@ def test_evaluate_leaves_a_run(tmp_path: Path) -> None:
 
 
 def test_the_default_job(tmp_path: Path) -> None:
-    answer = stacq("run", "--size", 1000, "--episodes", 2, "--out", tmp_path / "run")
+    """With the two quick methods; StaCQ's own numbers are checked by the slow test below."""
+    answer = stacq("run", "--algos", "td3bc", "bc", "--seeds", 1, "--out", tmp_path / "runs")
     assert answer.returncode == 0, answer.stderr
-    assert {"inspect.png", "records.csv", "metrics.jsonl", "config.json", "environment.json", "log.txt"} <= set(
-        os.listdir(tmp_path / "run")
-    )
-    assert {record.algorithm for record in read_records(tmp_path / "run")} == {
-        "behaviour/hopper-medium",
-        "behaviour/hopper-expert",
+    assert "tabular answers on the same maze: SCQL 100 %, BCQL 19 %" in answer.stdout
+    page = (tmp_path / "runs" / "maze-stitching-v0.html").read_text(encoding="utf-8")
+    assert "TD3+BC" in page and len(page) < 3_000_000
+    again = stacq("run", "--algos", "td3bc", "bc", "--seeds", 1, "--out", tmp_path / "runs")
+    assert again.returncode == 0 and again.stdout.count("trained before") == 2
+
+
+@pytest.mark.slow
+def test_the_default_job_stitches(tmp_path: Path) -> None:
+    answer = stacq("run", "--out", tmp_path / "runs")
+    assert answer.returncode == 0, answer.stderr
+    shares = {
+        name: float(share)
+        for name, share in re.findall(r"^(.+): reaches the goal from ([0-9.]+) % of the cells", answer.stdout, re.M)
     }
+    assert shares["StaCQ"] >= 95 and shares["BC"] <= 30
+    assert shares["StaCQ"] > shares["TD3+BC"]
 
 
 @pytest.mark.slow
@@ -173,7 +184,7 @@ def test_wrong_options_leave_nothing_behind(tmp_path: Path, capsys: pytest.Captu
     assert "at least one worker" in refused(capsys, *behaviour, "--workers", 0)
     assert "belongs to walker2d" in refused(capsys, *behaviour, "--dataset", "walker2d-medium-v2")
     assert "observations of 11" in refused(capsys, *behaviour, "--env", "Walker2d-v4")
-    assert "at least one episode" in refused(capsys, "run", "--episodes", 0, "--out", out)
+    assert "at least one" in refused(capsys, "run", "--seeds", 0, "--out", out)
     assert not out.exists()
 
 

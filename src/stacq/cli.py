@@ -162,23 +162,28 @@ class Evaluate:
 
 
 @dataclass(frozen=True)
-class Demo:
-    """The default job: make a small dataset, look at it, and score the policies behind it."""
+class RunAll:
+    """From data to one page: train several methods, compare them. Without a dataset: a maze one can watch."""
 
-    size: int = 20_000
-    """Rows to generate."""
-    episodes: int = 20
-    """Evaluation episodes for each policy."""
+    source: Positional[str | None] = None
+    """A file, a Minari directory or id, or a name; by default the continuous maze that comes with stacq."""
+    algos: tuple[Literal["stacq", "onestep-stacq", "td3bc", "bc"], ...] = ("stacq", "td3bc", "bc")
+    """What to train, one after the other."""
+    seeds: int = 5
+    """Of each; they train side by side."""
+    full: bool = False
+    """The published networks and a million steps instead of what a laptop can do; the maze has one size."""
     workers: int | None = None
-    """Processes; by default one per core."""
-    out: Path | None = None
-    """The run directory; by default a new one under runs/."""
-    STOPPED: ClassVar[str] = KEPT
+    """Processes that evaluate; by default one per core."""
+    out: Path = Path("runs")
+    """Folder for the run directories and the page."""
+    STOPPED: ClassVar[str] = "finished stages and the last checkpoint are kept, and the same command goes on from there"
 
     def run(self) -> None:
-        from stacq.jobs import run_demo
+        from stacq.firstrun import MAZE, FirstRun, first_run
 
-        run_demo(self.size, self.episodes, self.workers, self.out, _plain(asdict(self)))
+        small = not self.full
+        first_run(FirstRun(self.source or MAZE, self.algos, self.seeds, small, self.out, self.workers))
 
 
 @dataclass(frozen=True)
@@ -383,7 +388,7 @@ class Data:
 
 
 Verb = (
-    Annotated[Demo, subcommand("run")]
+    Annotated[RunAll, subcommand("run")]
     | Annotated[Train, subcommand("train")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[ReportPage, subcommand("report")]

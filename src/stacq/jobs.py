@@ -1,4 +1,4 @@
-"""The longer verbs: evaluations with a run directory around them, and the default job."""
+"""The longer verbs: evaluations with a run directory around them, and data generation with progress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
-from stacq.data.behaviour import load_behaviour
 from stacq.data.generate import generate
-from stacq.data.load import cached_file, load
-from stacq.data.registry import TASKS, Recipe, recipe
+from stacq.data.load import cached_file
+from stacq.data.registry import Recipe
 from stacq.envs.gym import EnvSource
 from stacq.evaluation import EpisodeRecord, check_fit, check_numbers, crew_size, evaluate
 from stacq.policy import Actor
 from stacq.progress import progress
-from stacq.report.inspect import show
 from stacq.runs import Run, new_directory
 from stacq.workers import WorkerPool
 
-DEMO_BODY = "hopper"
 RUNS = Path("runs")
 
 
@@ -56,36 +53,12 @@ def score_policy(
             console.print(_sentence(algorithm, records), soft_wrap=True)
 
 
-def run_demo(size: int, episodes: int, workers: int | None, out: Path | None, config: dict[str, Any]) -> None:
-    """Regenerate a little data, inspect it, then score the policy that made it beside the expert."""
-    console = Console()
-    scoring = Scoring(str(TASKS[DEMO_BODY].env_id), episodes, workers=workers)
-    plan = recipe(f"stacq/{DEMO_BODY}-medium-v0", size=size)
-    with _crew(scoring) as pool, Run(out or new_directory(RUNS, "demo"), config) as run:
-        path = _generated(plan, workers, console)
-        console.print(f"    {path}\n[bold]2/3[/] inspect it", soft_wrap=True)
-        show(load(path), run.directory / "inspect.png", console)
-        console.print(f"[bold]3/3[/] score the shipped policies in {scoring.env}, {episodes} episodes each")
-        for tag in ("medium", "expert"):
-            name = f"behaviour/{DEMO_BODY}-{tag}"
-            records = _score(run, load_behaviour(DEMO_BODY, tag), scoring, pool, name, plan.info.name)
-            console.print(f"    {_sentence(name, records)}", soft_wrap=True)
-        console.print(f"kept in {run.directory}: inspect.png, records.csv, metrics.jsonl, log.txt", soft_wrap=True)
-
-
 def generate_with_progress(plan: Recipe, workers: int | None, force: bool = False) -> Path:
     """Generate with a bar; a file that is there already is not announced as work."""
     if cached_file(plan.info).exists() and not force:
         return cached_file(plan.info)
     with progress(f"generating {plan.info.name}", plan.rows, "rows") as update:
         return generate(plan.info.name, seed=plan.seed, workers=workers, force=force, progress=update)
-
-
-def _generated(plan: Recipe, workers: int | None, console: Console) -> Path:
-    here = cached_file(plan.info).exists()
-    task = "is in the cache" if here else f"{plan.rows:,} rows, about {plan.rows // 5000} s on one core"
-    console.print(f"[bold]1/3[/] generate {plan.info.name}: {task}", soft_wrap=True)
-    return generate_with_progress(plan, workers)
 
 
 def _crew(scoring: Scoring) -> WorkerPool:

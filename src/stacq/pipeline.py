@@ -28,7 +28,7 @@ from stacq.report.reach_figure import draw_stitching
 from stacq.report.reach_text import print_stitching
 from stacq.report.summary_figure import figure_format, save_figure
 from stacq.report.training_text import TrainingDisplay, describe_plan, describe_result
-from stacq.training.job import Options, Trained, make_plan, run_directory, run_job, selected
+from stacq.training.job import RUNS, Options, Trained, make_plan, run_directory, run_job, selected
 
 QUALITY = "quality.json"
 
@@ -101,6 +101,7 @@ def train_dataset(
     stages: Stages = Stages(),
     *,
     out: Path | None = None,
+    root: Path = RUNS,
     workers: int | None = None,
     tensorboard: bool = False,
 ) -> Trained:
@@ -120,7 +121,7 @@ def train_dataset(
         sets, found = find_reachable(dataset, dynamics, stages.reach, engine=stages.engine)
         facts = {"reach.json": _reach_facts(found), "dynamics.json": _dynamics_facts(fitted.directory)}
     plan = make_plan(dataset, options, dynamics, sets)
-    directory = out or run_directory(plan)
+    directory = out or run_directory(plan, root)
     console.print(describe_plan(plan, directory), soft_wrap=True)
     with TrainingDisplay(plan, console) as display:
         trained = run_job(

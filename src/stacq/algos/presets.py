@@ -27,6 +27,24 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "td3bc": {"paper": {}, "four-critics": {"critics": 4}},
     "bc": {"paper": {}},
 }
+# The continuous mazes, tuned there: rewards belong to states, and critics are normalised (docs/stacq.md).
+MAZE: dict[str, dict[str, Any]] = {
+    "stacq": {
+        "steps": 5_000,
+        "batch": 128,
+        "hidden": (64, 64),
+        "critics": 2,
+        "layer_norm": True,
+        "reward": "row",
+        "alpha": 0.0,
+        "tau": 0.05,
+        "learning_rate": 1e-3,
+    },
+    "onestep-stacq": {"steps": 5_000, "critic_steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
+    "td3bc": {"steps": 12_000, "batch": 128, "hidden": (64, 64), "alpha": 0.25, "tau": 0.05},
+    "bc": {"steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
+}
+MAZE_EVALUATIONS = 20
 # A few minutes on two cores: smaller networks, fewer critics, smaller batches, fewer steps.
 SMALL: dict[str, dict[str, Any]] = {
     "stacq": {"steps": 20_000, "batch": 128, "hidden": (128, 128), "critics": 2},
@@ -44,6 +62,7 @@ class Preset:
     normalise: bool = True
     reward_shift: float = 0.0
     episodes: int = 10
+    evaluations: int = 200  # in all
 
 
 def preset(algorithm: str, dataset: str = "", *, variant: str = "paper", small: bool = False) -> Preset:
@@ -58,6 +77,8 @@ def preset(algorithm: str, dataset: str = "", *, variant: str = "paper", small: 
     antmaze = re.match(r"antmaze-(umaze|medium|large)", name)
     config = ALGORITHMS[algorithm].Config(**_published(algorithm, name, antmaze.group(1) if antmaze else ""))
     config = replace(config, **VARIANTS[algorithm][variant])
+    if name.startswith("maze-"):
+        return Preset(replace(config, **MAZE[algorithm]), evaluations=MAZE_EVALUATIONS)
     if small:
         config = replace(config, **SMALL[algorithm])
     if antmaze:

@@ -29,7 +29,6 @@ from stacq.training.train import Listener, Schedule, Task, train
 
 RUNS = Path("runs")
 RESULT = "result.json"
-EVALUATIONS = 200  # per run, where the interval is not said
 
 
 @dataclass(frozen=True)
@@ -59,6 +58,7 @@ class Trained:
     policies: Mapping[int, Policy]
     directory: Path
     result: Mapping[str, Any]
+    sets: ReachableSets | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ class Plan:
     def schedule(self) -> Schedule:
         o, config = self.options, self.preset.config
         turn = max(len(phase.updates) for phase in ALGORITHMS[o.algorithm].phases(config))
-        every = o.eval_every or max(config.steps // EVALUATIONS // turn, 1) * turn
+        every = o.eval_every or max(config.steps // self.preset.evaluations // turn, 1) * turn
         seeds = tuple(range(o.first_seed, o.first_seed + o.seeds))
         return Schedule(seeds, every, o.checkpoint_seconds)
 
@@ -204,7 +204,7 @@ def run_job(
             protocol = _protocol(plan)
             train(make_task(plan), plan.schedule, run, protocol=protocol, workers=workers, listener=listener, say=say)
             write_json(directory / RESULT, result_of(directory))
-    return read_trained(directory)
+    return replace(read_trained(directory), sets=plan.sets)
 
 
 def _protocol(plan: Plan) -> Protocol | None:

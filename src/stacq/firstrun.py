@@ -1,0 +1,144 @@
+"""From data to one page: the maze of the first run, or any dataset, with every method side by side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from stacq.data.dataset import Dataset
+from stacq.data.load import load
+from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
+from stacq.pipeline import Stages, train_dataset
+from stacq.policy import Policy
+from stacq.reach.build import ReachConfig
+from stacq.reach.sets import ReachableSets
+from stacq.report.page import MazePicture, Rollout, read_run, write_page
+from stacq.report.statistics import describe, difference
+from stacq.tabular.compare import compare
+from stacq.tabular.maze import Maze
+from stacq.tabular.maze import load as load_maze
+from stacq.training.job import Options, Trained, label
+from stacq.types import Array, Floats
+
+MAZES = "stacq/maze-"
+MAZE = f"{MAZES}stitching-v0"
+METHODS = ("stacq", "td3bc", "bc")
+MOST_STITCHES = 400  # drawn; a dataset has hundreds of thousands
+ARROWS_PER_CELL = 2  # along each axis
+
+
+@dataclass(frozen=True)
+class FirstRun:
+    """What is trained on what, and where it goes."""
+
+    source: str = MAZE
+    methods: tuple[str, ...] = METHODS
+    seeds: int = 5
+    small: bool = True
+    out: Path = Path("runs")
+    workers: int | None = None
+
+
+def first_run(job: FirstRun) -> Path:
+    """Train every method, compare them, and write the page; what was made before is reused."""
+    console = Console()
+    dataset = load(job.source, infos="all" if job.source.startswith(MAZES) else ())  # which path a walk follows
+    found = {}
+    for number, method in enumerate(job.methods, 1):
+        options = Options(method, seeds=job.seeds, small=job.small)
+        console.print(f"\n[bold]{number}/{len(job.methods) + 1} {label(options)}[/]")
+        stages = Stages(preset="small" if job.small else None, reach=ReachConfig())
+        found[label(options)] = train_dataset(dataset, options, stages, root=job.out, workers=job.workers)
+    console.print(f"\n[bold]{len(job.methods) + 1}/{len(job.methods) + 1} the page[/]")
+    maze = _maze_of(dataset)
+    picture = None if maze is None else draw_maze(dataset, maze, found)
+    if picture is not None:
+        console.print(success_text(picture), soft_wrap=True)
+    name = job.source.removeprefix("stacq/").replace("/", "-")
+    runs = [read_run(trained.directory) for trained in found.values()]
+    page = write_page(job.out / f"{name}.html", runs, title=_title(dataset, maze), maze=picture)
+    console.print(f"page: {page}", soft_wrap=True)
+    return page
+
+
+def _maze_of(dataset: Dataset) -> Maze | None:
+    name = ENV_IDS.get(dataset.env_id or "")
+    return None if name is None else load_maze(name)
+
+
+def _title(dataset: Dataset, maze: Maze | None) -> str:
+    return "Stitching trajectories that never touched" if maze else f"Methods on {dataset.name or 'a dataset'}"
+
+
+def draw_maze(dataset: Dataset, maze: Maze, found: Mapping[str, Trained]) -> MazePicture:
+    """The maze, its data, and what each method does from every cell of the data."""
+    everyone = {
+        name: [success_by_cell(policy, maze) for policy in trained.policies.values()] for name, trained in found.items()
+    }
+    sets = next((trained.sets for trained in found.values() if trained.sets is not None), None)
+    typical = {name: _typical(list(trained.policies.values()), everyone[name]) for name, trained in found.items()}
+    spots = arrow_places(maze)
+    exact = {result.label: result.reached / result.data_states for result in compare(maze)}
+    return MazePicture(
+        rows=maze.rows,
+        goal=maze.goal,
+        trajectories=[dataset.observations[rows] for rows in dataset.iterate_episodes()],
+        stitches=np.empty((0, 4)) if sets is None else stitches(dataset, sets),
+        policies={name: np.hstack([spots, policy(spots) * MAX_STEP]) for name, policy in typical.items()},
+        rollouts={name: [each for seed in rollouts for each in _shown(seed)] for name, rollouts in everyone.items()},
+        success={name: [float(each.success.mean()) for each in rollouts] for name, rollouts in everyone.items()},
+        tabular={name: exact[name] for name in ("SCQL", "BCQL")},
+        name=maze.name,
+    )
+
+
+def _typical(policies: list[Policy], rollouts: list[Rollouts]) -> Policy:
+    """The policy of the seed in the middle."""
+    shares = [float(each.success.mean()) for each in rollouts]
+    return policies[sorted(range(len(shares)), key=shares.__getitem__)[len(shares) // 2]]
+
+
+def _shown(rollouts: Rollouts) -> list[Rollout]:
+    return [
+        Rollout(cell, rollouts.path(index), bool(rollouts.success[index])) for index, cell in enumerate(rollouts.cells)
+    ]
+
+
+def arrow_places(maze: Maze) -> Floats:
+    """Places spread evenly over the cells of the data, [N, 2]."""
+    offsets = (np.arange(ARROWS_PER_CELL) + 0.5) / ARROWS_PER_CELL - 0.5
+    grid = np.stack(np.meshgrid(offsets, offsets), axis=-1).reshape(-1, 2)
+    corners = centres(data_cells(maze))[:, None, :] + grid[None]
+    places: Floats = corners.reshape(-1, 2).astype(np.float32)
+    return places
+
+
+def stitches(dataset: Dataset, sets: ReachableSets, *, seed: int = 0) -> Floats:
+    """Some of the steps from a state of one episode to a state of another that nothing logged, [M, 4]."""
+    anchors = sets.anchors
+    episode = np.repeat(np.arange(dataset.episodes), dataset.lengths)
+    path = dataset.infos.get("path", episode)  # walks along one path are the same trajectory to the eye
+    across = np.flatnonzero(path[anchors] != path[sets.indices])
+    keep: Array = np.random.default_rng(seed).permutation(across)[:MOST_STITCHES]
+    return np.hstack([dataset.observations[anchors[keep]], dataset.next_observations[sets.indices[keep]]])
+
+
+def success_text(picture: MazePicture) -> str:
+    """Success by method with intervals, and the lead of the first over the others."""
+    lines = []
+    for name, values in picture.success.items():
+        spread = describe(100 * np.array(values))
+        lines.append(f"{name}: reaches the goal from {spread.mean:.1f} % of the cells ({_interval(spread)})")
+    first, *others = picture.success.items()
+    for name, values in others:
+        lead = difference(100 * np.array(first[1]), 100 * np.array(values))
+        lines.append(f"{first[0]} leads {name} by {lead.value:.1f} points ({_interval(lead)})")
+    exact = ", ".join(f"{name} {100 * share:.0f} %" for name, share in picture.tabular.items())
+    return "\n".join([*lines, f"tabular answers on the same maze: {exact}"])
+
+
+def _interval(found: object) -> str:
+    low, high = getattr(found, "low", np.nan), getattr(found, "high", np.nan)
+    return "one seed" if np.isnan(low) else f"95 % interval {low:.1f} to {high:.1f}"
