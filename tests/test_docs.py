@@ -23,6 +23,23 @@ def test_the_readmes_example_runs() -> None:
     assert answer.stdout.startswith("Dataset('stacq/hopper-medium-v0@2000', 2,000 rows")
 
 
+@pytest.mark.slow
+def test_the_walk_through_with_own_data_runs(tmp_path: Path) -> None:
+    """Its Python as printed; its commands too, with fewer seeds and steps."""
+    first, last = blocks(ROOT / "docs" / "own-data.md", "python")
+    stacq = [sys.executable, "-m", "stacq"]
+    commands = [
+        [sys.executable, "-c", first],
+        [*stacq, "data", "inspect", "logs.npz"],
+        [*stacq, "train", "logs.npz", "--small", "--seeds", "1", "--steps", "200"],
+        [sys.executable, "-c", last],
+    ]
+    for command in commands:
+        answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+        assert answer.returncode == 0, answer.stderr
+    assert answer.stdout.startswith("[")
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_and_pictures_exist(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):

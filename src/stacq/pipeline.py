@@ -28,7 +28,7 @@ from stacq.report.reach_figure import draw_stitching
 from stacq.report.reach_text import print_stitching
 from stacq.report.summary_figure import figure_format, save_figure
 from stacq.report.training_text import TrainingDisplay, describe_plan, describe_result
-from stacq.training.job import RUNS, Options, Trained, make_plan, run_directory, run_job, selected
+from stacq.training.job import RUNS, Options, Trained, check_options, make_plan, run_directory, run_job, selected
 
 QUALITY = "quality.json"
 
@@ -107,6 +107,7 @@ def train_dataset(
 ) -> Trained:
     """All the way from data to scored policies; every stage that was made before is reused."""
     console = Console()
+    check_options(dataset, options)
     dataset = selected(dataset, options)
     dynamics, sets, facts = None, None, {}
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from stacq.report.statistics import describe
+from stacq.report.tables import plural
 from stacq.training.job import Plan, Trained
 from stacq.training.train import Report
 
@@ -23,7 +24,7 @@ def describe_plan(plan: Plan, directory: Any) -> str:
     """One paragraph before a run."""
     schedule, config = plan.schedule, plan.preset.config
     text = f"training {plan.options.algorithm} ({plan.options.variant}) on {plan.dataset.name or 'the dataset'}: "
-    text += f"{len(schedule.seeds)} seeds, {config.steps:,} steps"
+    text += f"{plural(len(schedule.seeds), 'seed')}, {config.steps:,} steps"
     if hasattr(config, "critic_steps"):
         text += f" after {config.critic_steps:,} of the critic"
     if hasattr(config, "slots"):
@@ -82,8 +83,8 @@ class TrainingDisplay:
         (self.bar.console if self.live else self.console).print(text, soft_wrap=True)
 
     def update(self, report: Report) -> None:
-        self.chunks += 1
-        if self.chunks == SETTLED:
+        self.chunks += not report.losses
+        if self.chunks == SETTLED and not report.losses:
             self.say(self.estimate(report))
         if report.losses:
             self.facts = _facts(report)
@@ -100,7 +101,8 @@ class TrainingDisplay:
         """How long the rest will take at the speed just measured, and what would shorten it."""
         left = (report.total - report.step) / max(report.rate, 1e-9)
         device = jax.default_backend()
-        text = f"{report.rate:,.0f} steps/s of {self.seeds} seeds on this {device}: about {duration(left)} to go"
+        seeds = plural(self.seeds, "seed")
+        text = f"{report.rate:,.0f} steps/s of {seeds} on this {device}: about {duration(left)} to go"
         if left < LONG:
             return text
         ways = ["a GPU"] * (device == "cpu") + ["--small"] * (not self.plan.options.small)

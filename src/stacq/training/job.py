@@ -29,6 +29,7 @@ from stacq.training.train import Listener, Schedule, Task, train
 
 RUNS = Path("runs")
 RESULT = "result.json"
+LEAST_EVERY = 100  # steps between two evaluations, unless fewer are asked for
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ class Plan:
     def schedule(self) -> Schedule:
         o, config = self.options, self.preset.config
         turn = max(len(phase.updates) for phase in ALGORITHMS[o.algorithm].phases(config))
-        every = o.eval_every or max(config.steps // self.preset.evaluations // turn, 1) * turn
+        every = o.eval_every or max(config.steps // self.preset.evaluations, LEAST_EVERY) // turn * turn
         seeds = tuple(range(o.first_seed, o.first_seed + o.seeds))
         return Schedule(seeds, every, o.checkpoint_seconds)
 
@@ -124,8 +125,7 @@ def make_plan(
     dataset: Dataset, options: Options, dynamics: Dynamics | None = None, sets: ReachableSets | None = None
 ) -> Plan:
     """Check that everything fits before anything long begins. The dataset is one that `selected` gave."""
-    if options.seeds < 1:
-        raise InputError(f"{options.seeds} seeds", expected="at least one", fix="use --seeds 5")
+    env = check_options(dataset, options)
     chosen = preset(options.algorithm, dataset.name, variant=options.variant, small=options.small)
     config = chosen.config if options.steps is None else replace(chosen.config, **_steps(chosen.config, options.steps))
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
@@ -143,7 +143,15 @@ def make_plan(
         dynamics = sets = None
     config = changed(config, options.settings)
     chosen = replace(chosen, config=config, episodes=options.episodes or chosen.episodes)
-    return Plan(options, chosen, dataset, dynamics, sets, _environment(dataset, options))
+    return Plan(options, chosen, dataset, dynamics, sets, env)
+
+
+def check_options(dataset: Dataset, options: Options) -> str | None:
+    """Refuse what cannot be trained before hours go into its dynamics; the environment that will be used."""
+    if options.seeds < 1:
+        raise InputError(f"{options.seeds} seeds", expected="at least one", fix="use --seeds 5")
+    changed(preset(options.algorithm, dataset.name, variant=options.variant).config, options.settings)
+    return _environment(dataset, options)
 
 
 def selected(dataset: Dataset, options: Options) -> Dataset:
