@@ -1,0 +1,146 @@
+"""Published hyperparameters, variants, and settings given by name."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stacq.algos import ALGORITHMS, bc, onestep, stacq, td3bc
+from stacq.algos.presets import VARIANTS, changed, preset
+from stacq.errors import InputError
+
+KINDS = ("random", "medium", "medium-replay", "medium-expert")
+# Appendix C, then appendix D.
+LOCOMOTION = {"hopper": (1.0, 0.1), "walker2d": (5.0, 1.0), "halfcheetah": (10.0, 5.0)}
+ANTMAZE = {
+    "antmaze-umaze": (2.0, 10.0),
+    "antmaze-umaze-diverse": (2.0, 10.0),
+    "antmaze-medium-play": (10.0, 40.0),
+    "antmaze-medium-diverse": (10.0, 40.0),
+    "antmaze-large-play": (19.0, 100.0),
+    "antmaze-large-diverse": (19.0, 100.0),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("body", LOCOMOTION)
+@pytest.mark.parametrize("spelling", ["{}-v2", "{}", "stacq/{}-v0"])
+def test_locomotion(body: str, kind: str, spelling: str) -> None:
+    name = spelling.format(f"{body}-{kind}")
+    ours, onesteps = LOCOMOTION[body]
+    if f"{body}-{kind}" == "halfcheetah-medium-expert":
+        ours = 0.5
+    found = preset("stacq", name)
+    assert found.config == stacq.Config(alpha=ours)
+    assert (found.normalise, found.reward_shift, found.episodes) == (True, 0.0, 10)
+    assert preset("onestep-stacq", name).config == onestep.Config(alpha=onesteps)
+    assert preset("td3bc", name).config == td3bc.Config()
+    assert preset("bc", name).config == bc.Config()
+
+
+@pytest.mark.parametrize("name", ANTMAZE)
+def test_antmaze(name: str) -> None:
+    ours, onesteps = ANTMAZE[name]
+    found = preset("stacq", f"{name}-v2")
+    config: stacq.Config = found.config
+    assert (config.alpha, config.targets) == (ours, "independent")
+    assert preset("onestep-stacq", f"{name}-v2").config.alpha == onesteps
+    for algorithm in ALGORITHMS:
+        data = preset(algorithm, f"{name}-v2")
+        assert (data.normalise, data.reward_shift, data.episodes) == (False, -1.0, 100)
+
+
+def test_what_the_papers_say_of_every_dataset() -> None:
+    ours, onesteps, td3 = stacq.Config(), onestep.Config(), td3bc.Config()
+    for config in (ours, onesteps, td3, bc.Config()):
+        assert (config.steps, config.batch, config.hidden, config.learning_rate) == (10**6, 256, (256, 256), 3e-4)
+    for each in (ours, onesteps, td3):
+        assert (each.discount, each.tau, each.noise_clip) == (0.99, 0.005, 0.5)
+    assert (ours.critics, ours.pairs, ours.targets, ours.actor_q, ours.pull) == (4, "cross", "shared", "min", "state")
+    assert (ours.target_noise, ours.actor_noise, ours.margin) == (0.2, 0.1, 0.0)
+    assert (onesteps.critics, onesteps.critic_steps, onesteps.actor_noise) == (1, 10**6, 0.1)
+    assert (td3.critics, td3.alpha, td3.actor_every, td3.target_noise) == (2, 2.5, 2, 0.2)
+
+
+def test_variants() -> None:
+    paper = preset("stacq", "hopper-medium-v2").config
+    authors = preset("stacq", "hopper-medium-v2", variant="authors").config
+    assert authors == replace(paper, pairs="dataset", margin=1e-4)
+    assert preset("stacq", "walker2d-medium-v2", variant="action").config == stacq.Config(alpha=5.0, pull="action")
+    assert preset("stacq", "walker2d-medium-v2", variant="step").config == stacq.Config(alpha=5.0, pull="step")
+    assert preset("td3bc", variant="four-critics").config == td3bc.Config(critics=4)
+    assert set(VARIANTS) == set(ALGORITHMS)
+    for algorithm, variants in VARIANTS.items():
+        for variant in variants:
+            for small in (False, True):
+                preset(algorithm, "antmaze-large-play-v2", variant=variant, small=small)
+
+
+def test_small_ones_are_smaller_and_keep_what_belongs_to_the_dataset() -> None:
+    for algorithm in ALGORITHMS:
+        usual, small = (preset(algorithm, "halfcheetah-medium-v2", small=each).config for each in (False, True))
+        assert small.steps < usual.steps and small.hidden < usual.hidden and small.batch < usual.batch
+        assert getattr(small, "alpha", None) == getattr(usual, "alpha", None)
+
+
+@pytest.mark.parametrize("name", ["", "mine", "pendulum-expert-v1", "hopperish-v2"])
+def test_data_of_ones_own_gets_the_defaults(name: str) -> None:
+    for algorithm, module in ALGORITHMS.items():
+        found = preset(algorithm, name)
+        assert found.config == module.Config() and found.normalise and found.reward_shift == 0
+
+
+@pytest.mark.parametrize(("algorithm", "variant"), [("sac", "paper"), ("stacq", "fast"), ("bc", "authors")])
+def test_unknown_names_are_told_the_known_ones(algorithm: str, variant: str) -> None:
+    with pytest.raises(InputError) as caught:
+        preset(algorithm, "hopper-medium-v2", variant=variant)
+    expected = ALGORITHMS if algorithm not in ALGORITHMS else VARIANTS[algorithm]
+    assert caught.value.expected == " or ".join(expected)
+
+
+@pytest.mark.parametrize(
+    ("setting", "name", "value"),
+    [
+        ("alpha=2.5", "alpha", 2.5),
+        ("alpha=3", "alpha", 3.0),
+        ("alpha=1e-3", "alpha", 1e-3),
+        ("steps=500", "steps", 500),
+        ("hidden=64,32,16", "hidden", (64, 32, 16)),
+        ("hidden=64", "hidden", (64,)),
+        ("layer_norm=true", "layer_norm", True),
+        ("layer_norm=False", "layer_norm", False),
+        ("pairs=dataset", "pairs", "dataset"),
+        ("pull=action", "pull", "action"),
+    ],
+)
+def test_settings(setting: str, name: str, value: Any) -> None:
+    found = changed(stacq.Config(), (setting,))
+    assert getattr(found, name) == value and type(getattr(found, name)) is type(value)
+    assert replace(found, **{name: getattr(stacq.Config(), name)}) == stacq.Config()
+
+
+def test_later_settings_win_and_none_changes_nothing() -> None:
+    assert changed(stacq.Config(), ("alpha=1", "alpha=2", "tau=0.1")) == stacq.Config(alpha=2.0, tau=0.1)
+    assert changed(td3bc.Config(), ()) == td3bc.Config()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        *("", "alpha", "=3", "Alpha=3", "speed=3", "alpha =3", "alpha=", "alpha=much", "steps=1e6", "steps=2.5"),
+        *("hidden=", "hidden=64,,32", "hidden=wide", "hidden=64;32"),
+        *("layer_norm=yes", "layer_norm=1", "pairs=both", "pull="),
+    ],
+)
+def test_wrong_settings_say_what_was_expected(setting: str) -> None:
+    with pytest.raises(InputError) as caught:
+        changed(stacq.Config(), (setting,))
+    assert caught.value.expected and caught.value.fix
+    name = setting.partition("=")[0]
+    if name in ("pairs", "pull"):
+        assert "dataset" in caught.value.expected or "state" in caught.value.expected
+
+
+def test_a_setting_must_be_one_of_the_algorithms_own() -> None:
+    with pytest.raises(InputError, match="cannot set"):
+        changed(bc.Config(), ("alpha=1",))

@@ -1,0 +1,188 @@
+"""Updates are pure functions of state, batch and key: seeds do not meet, chunks leave no trace, schedules hold."""
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from algo_cases import A, S, batch_of, random_net, small_world
+
+from stacq.algos import ALGORITHMS, bc, onestep, stacq, td3bc
+from stacq.algos.common import Sizes
+from stacq.nn.learner import Learner, follow
+from stacq.training.loop import Carry, advance, init_states, per_seed, zero_sums
+
+STEPS, RATE, TAU = 9, 3e-3, 0.1
+TINY: dict[str, Any] = {"hidden": (8,), "batch": 16, "steps": STEPS, "learning_rate": RATE}
+CONFIGS: dict[str, Any] = {
+    "stacq": stacq.Config(**TINY, critics=2, slots=16, tau=TAU),
+    "onestep-stacq": onestep.Config(**TINY, slots=16, tau=TAU),
+    "td3bc": td3bc.Config(**TINY, tau=TAU),
+    "bc": bc.Config(**TINY),
+}
+ADVANCE = jax.jit(advance, static_argnames="updates")
+
+
+@cache
+def started(name: str, seeds: tuple[int, ...]) -> Any:
+    return _starter(name)(jnp.asarray(seeds))
+
+
+@cache
+def _starter(name: str) -> Any:
+    return jax.jit(lambda seeds: init_states(ALGORITHMS[name], seeds, Sizes(S, A), CONFIGS[name]))
+
+
+@cache
+def trained(name: str, seeds: tuple[int, ...], turns: tuple[int, ...], alphas: tuple[float, ...] = (1.0, 1.0)) -> Any:
+    """Every seed's state after chunks of so many turns in every phase, and the sums of the metrics.
+
+    One program per algorithm, phase and number of seeds serves all tests.
+    """
+    world, numbers, cfg = small_world(sizes=[3] * 12), jnp.asarray(seeds), CONFIGS[name]
+    if name != "bc":
+        cfg = replace(cfg, alpha=jnp.asarray(alphas[: len(seeds)], jnp.float32))
+    state, sums = started(name, seeds), dict[str, Any]()
+    for phase in ALGORITHMS[name].phases(CONFIGS[name]):
+        carry = Carry(state, zero_sums(phase.updates, state, world, numbers, cfg), jnp.asarray(0, jnp.int32))
+        for count in turns:
+            carry = ADVANCE(carry, world, numbers, cfg, updates=phase.updates, turns=count)
+        assert int(carry.step) == sum(turns) * len(phase.updates)
+        state, sums = carry.state, {**sums, **carry.sums}
+    return state, sums
+
+
+def of_seed(tree: Any, place: int) -> Any:
+    return jax.tree.map(lambda each: np.asarray(each[place]), tree)
+
+
+def same(ours: Any, theirs: Any) -> bool:
+    pairs = zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)
+    return all(np.array_equal(one, other) for one, other in pairs)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_run_is_decided_by_its_seed_and_config_alone(name: str) -> None:
+    """Bit for bit: however it is cut into chunks, whoever its companions are, and whatever their configs."""
+    ours = trained(name, (3, 5), (7,))
+    assert all(np.isfinite(each).all() for each in jax.tree.leaves(ours))
+    jax.tree.map(np.testing.assert_array_equal, ours, trained(name, (3, 5), (3, 4)))
+    jax.tree.map(np.testing.assert_array_equal, of_seed(ours, 1), of_seed(trained(name, (5, 8), (7,)), 0))
+    assert not same(of_seed(ours[0], 0), of_seed(ours[0], 1))
+    if name != "bc":
+        mixed, others = (trained(name, (3, 5), (7,), alphas) for alphas in ((1.0, 4.0), (4.0, 4.0)))
+        jax.tree.map(np.testing.assert_array_equal, of_seed(mixed, 0), of_seed(ours, 0))
+        jax.tree.map(np.testing.assert_array_equal, of_seed(mixed, 1), of_seed(others, 1))
+        assert not same(of_seed(mixed[0], 1), of_seed(ours[0], 1))
+
+
+@pytest.mark.parametrize(
+    "name", ["bc", *(pytest.param(each, marks=pytest.mark.slow) for each in ("stacq", "onestep-stacq", "td3bc"))]
+)
+def test_a_seed_alone_is_the_same_up_to_rounding(name: str) -> None:
+    """Sums are formed in another order for another number of seeds; one digit in seven."""
+    alone, among = trained(name, (5,), (7,)), trained(name, (3, 5), (7,))
+    jax.tree.map(
+        lambda one, other: np.testing.assert_allclose(one, other, rtol=2e-5, atol=1e-6),
+        of_seed(alone, 0),
+        of_seed(among, 1),
+    )
+
+
+def test_one_number_or_one_for_each_seed() -> None:
+    cfg = per_seed(stacq.Config(alpha=jnp.asarray([1.0, 2.0, 3.0])), jnp.arange(3))  # type: ignore[arg-type]
+    assert cfg.alpha.tolist() == [1, 2, 3] and cfg.tau.shape == (3,) and len(set(cfg.tau.tolist())) == 1
+    assert cfg.batch == 256 and cfg.pairs == "cross"
+
+
+def test_the_same_seed_starts_the_same_whatever_the_others() -> None:
+    for name in CONFIGS:
+        jax.tree.map(
+            np.testing.assert_array_equal, of_seed(started(name, (3, 5)), 1), of_seed(started(name, (5, 8)), 0)
+        )
+
+
+def test_slow_copies_follow_by_the_rate() -> None:
+    rng = np.random.default_rng(0)
+    fast, slow = random_net(rng, (3, 4, 1), 2), random_net(rng, (3, 4, 1), 2)
+    found = follow(Learner(fast, slow, None), 0.2)
+    assert found.target is not None
+    for moved, ours, theirs in zip(found.target.weights, fast.weights, slow.weights, strict=True):
+        np.testing.assert_allclose(moved, 0.2 * np.asarray(ours) + 0.8 * np.asarray(theirs), rtol=1e-5, atol=1e-7)
+    jax.tree.map(np.testing.assert_array_equal, found.network, fast)
+
+
+def learners(state: Any) -> dict[str, Learner]:
+    return {name: learner for name, learner in state._asdict().items() if learner.target is not None}
+
+
+@pytest.mark.parametrize(("name", "which"), [("stacq", {"actor", "critic"}), ("onestep-stacq", {"critic"})])
+def test_every_step_moves_the_slow_copies(name: str, which: set[str]) -> None:
+    before, once, twice = started(name, (3, 5)), trained(name, (3, 5), (1,))[0], trained(name, (3, 5), (1, 1))[0]
+    assert set(learners(once)) == which
+    for part in which:
+        first, second, third = (learners(each)[part] for each in (before, once, twice))
+        moved = np.asarray(first.network.weights[0]) * (1 - TAU) + np.asarray(second.network.weights[0]) * TAU
+        again = moved * (1 - TAU) + np.asarray(third.network.weights[0]) * TAU
+        assert second.target is not None and third.target is not None
+        np.testing.assert_allclose(second.target.weights[0], moved, atol=1e-6)
+        np.testing.assert_allclose(third.target.weights[0], again, atol=1e-6)
+
+
+def steps_of(learner: Learner) -> int:
+    """How many updates Adam has counted."""
+    counts = [each for each in jax.tree.leaves(learner.moments) if each.dtype == jnp.int32]
+    assert len({int(count.ravel()[0]) for count in counts}) == 1
+    return int(counts[0].ravel()[0])
+
+
+def test_td3bc_moves_actor_and_slow_copies_every_second_step() -> None:
+    assert td3bc.phases(td3bc.Config(steps=10))[0].updates == (td3bc.update_critic, td3bc.update)
+    assert td3bc.phases(td3bc.Config(steps=9, actor_every=3))[0].updates == (td3bc.update_critic,) * 2 + (td3bc.update,)
+    before, after = started("td3bc", (3, 5)), trained("td3bc", (3, 5), (1,))[0]
+    assert (steps_of(after.critic), steps_of(after.actor)) == (2, 1)
+    for part, learner in learners(after).items():
+        old, new = learners(before)[part].network, learner.network
+        moved = np.asarray(old.biases[0]) * (1 - TAU) + np.asarray(new.biases[0]) * TAU
+        assert learner.target is not None
+        np.testing.assert_allclose(learner.target.biases[0], moved, atol=1e-6)  # once, not twice
+    world, state = small_world(), of_seed(before, 0)
+    half, _ = jax.jit(td3bc.update_critic)(state, batch_of(world, range(8)), world, jax.random.key(0), CONFIGS["td3bc"])
+    jax.tree.map(np.testing.assert_array_equal, half.actor, state.actor)
+    jax.tree.map(np.testing.assert_array_equal, half.critic.target, state.critic.target)
+    assert not same(half.critic.network, state.critic.network)
+
+
+@pytest.mark.parametrize("module", [stacq, onestep])
+def test_the_actors_rate_falls_along_a_cosine_to_zero(module: Any) -> None:
+    """Adam moves by the rate itself while the gradient stays the same."""
+    optimiser = module.actor_optimiser(module.Config(steps=20, learning_rate=0.5))
+    gradient, found = jnp.ones(()), []
+    moments = optimiser.init(gradient)
+    step = jax.jit(optimiser.update)
+    for _ in range(25):
+        update, moments = step(gradient, moments)
+        found.append(-float(update))
+    wanted = [0.5 * 0.5 * (1 + np.cos(np.pi * min(count, 20) / 20)) for count in range(25)]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
+    assert found[0] == pytest.approx(0.5, rel=1e-5) and found[20:] == [0.0] * 5
+
+
+def moves(part: str, turns: int) -> float:
+    """The largest move of a bias in the last of so many turns of StaCQ."""
+    last = trained("stacq", (3, 5), (turns,))[0]
+    before = trained("stacq", (3, 5), (turns - 1,))[0] if turns > 1 else started("stacq", (3, 5))
+    ours, theirs = (np.asarray(getattr(each, part).network.biases[0]) for each in (last, before))
+    return float(np.abs(ours - theirs).max())
+
+
+def test_only_the_actors_rate_falls() -> None:
+    """The first step of Adam is its rate, whatever the gradient; later ones are of that order."""
+    for part in ("actor", "critic", "reward"):
+        assert moves(part, 1) == pytest.approx(RATE, rel=0.05)
+    # The cosine leaves 3 percent of the actor's rate to the last of nine steps, and nothing after it.
+    assert 0 < moves("actor", STEPS) < 0.06 * RATE and moves("actor", STEPS + 1) == 0
+    assert moves("critic", STEPS + 1) > 0.2 * RATE and moves("reward", STEPS + 1) > 0.2 * RATE
