@@ -4,6 +4,7 @@ A preset is a config and the two choices that belong to the data: whether states
 """
 
 import dataclasses
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
@@ -117,18 +118,33 @@ def changed(config: Any, settings: tuple[str, ...]) -> Any:
 
 
 def _parsed(name: str, text: str, kind: Any) -> Any:
-    """Text as a value of the field's type."""
+    """Text as a value of the field's type: counts are at least one, numbers finite."""
     choices = get_args(kind) if get_origin(kind) is not tuple else ()
     try:
-        if choices and isinstance(choices[0], str):
-            if text not in choices:
-                raise ValueError
-            return text
+        if choices:
+            return choices[choices.index(text)]
         if get_origin(kind) is tuple:
-            return tuple(int(part) for part in text.split(","))
+            return tuple(_count(part) for part in text.split(","))
         if kind is bool:
             return {"true": True, "false": False}[text.lower()]
-        return kind(text)
+        return _count(text) if kind is int else _finite(text)
     except (ValueError, KeyError) as error:
-        wanted = " or ".join(choices) if choices else getattr(kind, "__name__", str(kind))
+        wanted = " or ".join(choices) if choices else KINDS.get(kind, "whole numbers from 1, such as 256,256")
         raise InputError(f"{name}={text!r}", expected=f"{name} as {wanted}", fix="correct the value") from error
+
+
+KINDS = {int: "a whole number from 1", float: "a finite number", bool: "true or false"}
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise ValueError
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError
+    return value

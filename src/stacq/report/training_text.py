@@ -1,5 +1,6 @@
 """A training run as text: what will be done, how it goes, what came out."""
 
+import dataclasses
 import sys
 import time
 from typing import Any
@@ -31,7 +32,19 @@ def describe_plan(plan: Plan, directory: Any) -> str:
         text += f", {config.batch} + {config.slots} pairs per step"
     text += f", every {schedule.eval_every:,} steps {plan.preset.episodes} episodes in {plan.env}" if plan.env else ""
     text += "" if plan.env else "; no environment is known, so nothing is scored (--env names one)"
-    return f"{text}\nrun directory: {directory}"
+    return f"{text}\nsettings: {settings_text(config)}\nrun directory: {directory}"
+
+
+def settings_text(config: Any) -> str:
+    """Every number of a preset, as `--set` takes them."""
+    values = ((each.name, getattr(config, each.name)) for each in dataclasses.fields(config))
+    return " ".join(f"{name}={_setting(value)}" for name, value in values)
+
+
+def _setting(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def describe_result(plan: Plan, trained: Trained) -> str:
