@@ -17,9 +17,9 @@ from stacq.cli import main
 from stacq.runs import read_records
 
 
-def stacq(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+def stacq(*arguments: object, timeout: float = 120, **options: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "stacq", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)  # type: ignore[call-overload, no-any-return]
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -131,8 +131,9 @@ def test_the_default_job(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_default_job_stitches(tmp_path: Path) -> None:
-    answer = stacq("run", "--out", tmp_path / "runs")
+    answer = stacq("run", "--out", tmp_path / "runs", timeout=1100)
     assert answer.returncode == 0, answer.stderr
     shares = {
         name: float(share)

@@ -24,6 +24,7 @@ def test_the_readmes_example_runs() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_the_walk_through_with_own_data_runs(tmp_path: Path) -> None:
     """Its Python as printed; its commands too, with fewer seeds and steps."""
     first, last = blocks(ROOT / "docs" / "own-data.md", "python")

@@ -258,6 +258,7 @@ def test_kill_minus_nine_changes_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("algorithm", ["bc", "stacq", "onestep-stacq"])
 def test_kill_minus_nine_changes_nothing_in_any_algorithm(algorithm: str, tmp_path: Path) -> None:
     killed_for_real(tmp_path / "killed", algorithm, 4, seed=1)
