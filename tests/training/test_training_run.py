@@ -228,9 +228,9 @@ def killed_for_real(directory: Path, algorithm: str, kills: int, seed: int) -> N
     """Start, kill -9 at a random moment after a new checkpoint, and so on; then let it end."""
     rng = random.Random(seed)
     script = Path(__file__).with_name("training_cases.py")
-    command = [sys.executable, str(script), str(directory), algorithm, "3000"]
+    command = [sys.executable, str(script), str(directory), algorithm, "60000" if algorithm == "bc" else "3000"]
     environment = {**os.environ, "STACQ_HOME": str(home()), "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = 0
+    done = killed = 0
     while not (directory / "result.json").exists():
         process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
         if done < kills:
@@ -240,8 +240,9 @@ def killed_for_real(directory: Path, algorithm: str, kills: int, seed: int) -> N
             done += 1
         code = process.wait(timeout=300)
         assert code in (0, -signal.SIGKILL)
+        killed += code == -signal.SIGKILL and not (directory / "result.json").exists()
     resumed = re.findall(r"resumed at step (\d+)", (directory / "log.txt").read_text())
-    assert len(resumed) == kills and resumed == sorted(resumed, key=int)
+    assert len(resumed) == killed >= min(kills, 2) and resumed == sorted(resumed, key=int)
 
 
 def _await_progress(directory: Path, process: "subprocess.Popen[bytes]") -> None:
