@@ -96,30 +96,34 @@ def alive(pid: int) -> bool:
 
 
 SLEEPER = """
-import time
+import subprocess
 from stacq.workers import WorkerPool
 with WorkerPool(2) as pool:
     print("ready", flush=True)
-    list(pool.map(lambda seconds: time.sleep(seconds), [60, 60]))
+    list(pool.map(lambda seconds: subprocess.run(["sleep", seconds]), ["60", "60"]))
 """
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="reads /proc")
 @pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
-def test_busy_workers_end_with_their_parent(blow: signal.Signals) -> None:
+def test_busy_workers_and_what_they_started_end_with_their_parent(blow: signal.Signals) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", SLEEPER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as parent:
         assert parent.stdout is not None and parent.stdout.readline() == "ready\n"
-        time.sleep(0.5)
         workers = children(parent.pid)
-        assert len(workers) == 2
+        started: list[int] = []
+        deadline = time.monotonic() + 20
+        while len(started) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+            started = [pid for worker in workers for pid in children(worker)]
+        assert len(workers) == len(started) == 2
         parent.send_signal(blow)
         parent.wait(timeout=20)
     deadline = time.monotonic() + 20
-    while any(alive(pid) for pid in workers) and time.monotonic() < deadline:
+    while any(alive(pid) for pid in workers + started) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert not any(alive(pid) for pid in workers)
+    assert not any(alive(pid) for pid in workers + started)
 
 
 def test_start_up_files_that_print_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 Not `multiprocessing`: its children re-import the user's script (which then needs a main guard) or
 inherit a forked JAX. Ours start from `python -c`, hold one BLAS thread each, never import JAX, and end
-when the pipe to their parent closes, however the parent died.
+when the pipe to their parent closes, however the parent died. Each leads a process group, and whatever it has
+started itself ends with it: importing a simulator may already start helpers, which would complain about the loss.
 """
 
 import contextlib
@@ -76,7 +77,7 @@ class WorkerPool:
     def close(self) -> None:
         """End every process now, idle or busy."""
         for worker in self._workers:
-            worker.process.kill()
+            worker.kill()
         for worker in self._workers:
             worker.process.wait()
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -131,6 +132,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD, "PYTHONPATH": paths},
+            start_new_session=True,
         )
         assert self.process.stdin is not None and self.process.stdout is not None
         self.calls, self.answers = self.process.stdin, self.process.stdout
@@ -155,12 +157,18 @@ class _Worker:
             self.greeted = line.endswith(READY)
 
     def _cause_of_death(self) -> str:
-        self.process.kill()  # one that answers nonsense is still alive
+        self.kill()  # one that answers nonsense is still alive
         code = self.process.wait()
         if code < 0:
             with contextlib.suppress(ValueError):
                 return f"killed by {signal.Signals(-code).name}"
         return f"exit code {code}"
+
+    def kill(self) -> None:
+        """End the process and all that it started. One already waited for is left alone: its number may be reused."""
+        if self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         for pipe in (self.calls, self.answers):
@@ -206,7 +214,7 @@ def _receive(stream: IO[bytes], calls: "queue.SimpleQueue[Any]") -> None:
         try:
             calls.put(pickle.load(stream))
         except (EOFError, OSError):
-            os._exit(0)
+            os.killpg(0, signal.SIGKILL)
         except BaseException as error:
             calls.put(error)
 
