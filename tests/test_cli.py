@@ -14,6 +14,7 @@ import pytest
 from arrays import logged
 from stacq import Policy, generate, load
 from stacq.cli import main
+from stacq.files import write_json
 from stacq.runs import read_records
 
 
@@ -117,6 +118,24 @@ def test_evaluate_leaves_a_run(tmp_path: Path) -> None:
     assert "normalised score" in answer.stdout
     assert [record.episode for record in read_records(out)] == [0, 1, 2]
     assert (out / "tensorboard").is_dir()
+
+
+def test_evaluate_scores_every_seed_of_a_training_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trained, out = tmp_path / "trained", tmp_path / "scored"
+    trained.mkdir()
+    assert "not the directory of a training run" in refused(capsys, "evaluate", trained)
+    facts = {"label": "StaCQ", "dataset": "stacq/maze-stitching-v0", "env": "stacq/Maze-stitching-v0"}
+    write_json(trained / "config.json", {**facts, "config": {"steps": 40, "critic_steps": 60}})
+    assert "has not finished" in refused(capsys, "evaluate", trained)
+    for seed in (3, 11):
+        still = Policy.from_mlp([np.zeros((2, 4)), np.zeros((4, 2))], [np.zeros(4), np.full(2, float(seed))])
+        still.save(trained / "policies" / f"seed-{seed}.safetensors")
+    write_json(trained / "result.json", {})
+    answer = stacq("evaluate", trained, "--episodes", 2, "--out", out)
+    assert answer.returncode == 0, answer.stderr
+    assert "over 2 seeds" in answer.stdout
+    found = [(each.algorithm, each.dataset, each.seed, each.step, each.episode) for each in read_records(out)]
+    assert found == [("StaCQ", facts["dataset"], seed, 100, episode) for seed in (3, 11) for episode in (0, 1)]
 
 
 def test_the_default_job(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn
 
 import tyro
 from tyro.conf import Positional, subcommand
@@ -18,7 +18,7 @@ from stacq.errors import InputError
 
 if TYPE_CHECKING:
     from stacq.data.border import Conventions
-    from stacq.policy import Actor
+    from stacq.jobs import Candidate
 
 KEPT = "the episodes finished so far are kept in the run directory"
 
@@ -128,18 +128,20 @@ class Convert:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Score a policy in its environment, in parallel, one record per episode."""
+    """Score policies in their environment, in parallel, one record per episode."""
 
     policy: Positional[str]
-    """A policy file (.safetensors), or a shipped one such as behaviour/hopper-medium."""
+    """A policy file (.safetensors), the directory of a training run, whose final policies are all scored, or a shipped
+    policy such as behaviour/hopper-medium."""
     env: str | None = None
-    """Gymnasium id; by default the one of the shipped policy's body."""
+    """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
     episodes: int = 10
     seed: int = 0
     workers: int | None = None
     """Processes; by default one per core. The records do not depend on it."""
-    dataset: str = ""
-    """Name of the dataset the policy comes from: written into the records, and its reference scores used."""
+    dataset: str | None = None
+    """Name of the dataset the policy comes from, known of training runs: it goes into the records, and scores are made
+    with its reference returns."""
     out: Path | None = None
     """The run directory; by default a new one under runs/."""
     tensorboard: bool = False
@@ -147,14 +149,14 @@ class Evaluate:
     STOPPED: ClassVar[str] = KEPT
 
     def run(self) -> None:
-        from stacq.jobs import Scoring, score_policy
+        from stacq.jobs import Scoring, score_policies
 
-        actor, env = _policy(self.policy, self.env)
-        score_policy(
-            actor,
+        candidates, algorithm, env, dataset = _candidates(self.policy, self.env)
+        score_policies(
+            candidates,
             Scoring(env, self.episodes, self.seed, self.workers),
-            algorithm=self.policy,
-            dataset=self.dataset,
+            algorithm=algorithm,
+            dataset=dataset if self.dataset is None else self.dataset,
             out=self.out,
             tensorboard=self.tensorboard,
             config=_plain(asdict(self)),
@@ -455,21 +457,27 @@ def _stated(low: tuple[float, ...] | None, high: tuple[float, ...] | None) -> "C
     return Conventions(action_low=low, action_high=high)
 
 
-def _policy(name: str, env: str | None) -> "tuple[Actor, str]":
-    """A policy by file or shipped name, and the environment to run it in."""
+def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str, str]":
+    """What to score: policies, the algorithm's name, the environment, and the dataset if it is known."""
     from stacq.data.behaviour import PREFIX, load_behaviour
     from stacq.data.registry import TASKS
+    from stacq.jobs import Candidate
     from stacq.policy import Policy
 
     if name.startswith(PREFIX):
         body, _, tag = name.removeprefix(PREFIX).partition("-")
-        actor = load_behaviour(body, tag)
-        return actor, env or str(TASKS[body].env_id)
-    if env is None:
-        raise InputError(
-            "a policy file does not say its environment", where=name, expected="--env", fix="add --env Hopper-v4"
-        )
-    return Policy.load(name), env
+        return [Candidate(load_behaviour(body, tag))], name, env or str(TASKS[body].env_id), ""
+    if Path(name).is_dir():
+        from stacq.training.finished import read_finished
+
+        run = read_finished(Path(name))
+        found = [Candidate(policy, seed, run.step) for seed, policy in run.policies.items()]
+        return found, run.label, env or run.env or _no_env(name), run.dataset
+    return [Candidate(Policy.load(name))], name, env or _no_env(name), ""
+
+
+def _no_env(name: str) -> NoReturn:
+    raise InputError("it does not say its environment", where=name, expected="--env", fix="add --env Hopper-v4")
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """The longer verbs: evaluations with a run directory around them, and data generation with progress."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -15,6 +15,7 @@ from stacq.envs.gym import EnvSource
 from stacq.evaluation import EpisodeRecord, check_fit, check_numbers, crew_size, evaluate
 from stacq.policy import Actor
 from stacq.progress import progress
+from stacq.report.statistics import describe
 from stacq.runs import Run, new_directory
 from stacq.workers import WorkerPool
 
@@ -31,8 +32,16 @@ class Scoring:
     workers: int | None = None
 
 
-def score_policy(
-    policy: Actor,
+class Candidate(NamedTuple):
+    """A policy to be scored; one that was trained keeps its seed and step in the records."""
+
+    policy: Actor
+    seed: int | None = None
+    step: int = 0
+
+
+def score_policies(
+    candidates: Sequence[Candidate],
     scoring: Scoring,
     *,
     algorithm: str,
@@ -41,16 +50,21 @@ def score_policy(
     tensorboard: bool,
     config: dict[str, Any],
 ) -> None:
-    """Evaluate one policy into a run directory of its own, which is not made before everything fits."""
+    """Evaluate into a run directory of its own, which is not made before everything fits; all from the same starts."""
     console = Console()
     with _crew(scoring) as pool:
-        check_fit(policy, scoring.env, dataset, pool)
+        for candidate in candidates:
+            check_fit(candidate.policy, scoring.env, dataset, pool)
         with Run(out or new_directory(RUNS, "evaluate"), config, tensorboard=tensorboard) as run:
-            console.print(
-                f"{scoring.episodes} episodes in {scoring.env}; records go to {run.directory}", soft_wrap=True
-            )
-            records = _score(run, policy, scoring, pool, algorithm, dataset)
-            console.print(_sentence(algorithm, records), soft_wrap=True)
+            what = f"{scoring.episodes} episodes" + (" of each seed" if len(candidates) > 1 else "")
+            console.print(f"{what} in {scoring.env}; records go to {run.directory}", soft_wrap=True)
+            found = []
+            for candidate in candidates:
+                records = _score(run, candidate, scoring, pool, algorithm, dataset)
+                console.print(_sentence(_name(algorithm, candidate), records), soft_wrap=True)
+                found.append(records)
+            if len(found) > 1:
+                console.print(_over_seeds(found), soft_wrap=True)
 
 
 def generate_with_progress(plan: Recipe, workers: int | None, force: bool = False) -> Path:
@@ -67,32 +81,49 @@ def _crew(scoring: Scoring) -> WorkerPool:
 
 
 def _score(
-    run: Run, policy: Actor, scoring: Scoring, pool: WorkerPool, algorithm: str, dataset: str
+    run: Run, candidate: Candidate, scoring: Scoring, pool: WorkerPool, algorithm: str, dataset: str
 ) -> list[EpisodeRecord]:
     """Evaluate with progress; every episode is on disk as soon as it ends."""
-    done = 0
+    done, name = 0, _name(algorithm, candidate)
 
     def keep(record: EpisodeRecord) -> None:
         nonlocal done
         done += 1
-        run.record(record)
+        run.record(record if candidate.seed is None else replace(record, seed=candidate.seed))
         update(done)
 
-    run.log(f"evaluating {algorithm} for {scoring.episodes} episodes")
-    with progress(f"evaluating {algorithm}", scoring.episodes, "episodes") as update:
+    run.log(f"evaluating {name} for {scoring.episodes} episodes")
+    with progress(f"evaluating {name}", scoring.episodes, "episodes") as update:
         records = evaluate(
-            policy,
+            candidate.policy,
             scoring.env,
             scoring.episodes,
             scoring.seed,
             pool=pool,
             algorithm=algorithm,
             dataset=dataset,
+            step=candidate.step,
             on_episode=keep,
         )
-    run.metrics(0, _averages(algorithm, records))
-    run.log(_sentence(algorithm, records))
+    run.metrics(candidate.step, _averages(algorithm, records), seed=candidate.seed)
+    run.log(_sentence(name, records))
     return records
+
+
+def _name(algorithm: str, candidate: Candidate) -> str:
+    return algorithm if candidate.seed is None else f"{algorithm}, seed {candidate.seed}"
+
+
+def _over_seeds(found: Sequence[Sequence[EpisodeRecord]]) -> str:
+    """Seeds are what varies between trainings, so the interval is over them and not over episodes."""
+    scored = all(record.score is not None for records in found for record in records)
+    values = [np.mean([record.score if scored else record.episode_return for record in records]) for records in found]
+    every = describe(values)
+    measure = "normalised score" if scored else "return"
+    return (
+        f"over {every.runs} seeds: {measure} {every.mean:,.1f}, standard deviation {every.std:,.1f}, "
+        f"95 % interval {every.low:,.1f} to {every.high:,.1f}"
+    )
 
 
 def _averages(algorithm: str, records: Sequence[EpisodeRecord]) -> dict[str, float]:

@@ -25,10 +25,10 @@ from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets
 from stacq.runs import Run
 from stacq.training.evaluations import Protocol
+from stacq.training.finished import RESULT, final_policies
 from stacq.training.train import Listener, Schedule, Task, train
 
 RUNS = Path("runs")
-RESULT = "result.json"
 LEAST_EVERY = 100  # steps between two evaluations, unless fewer are asked for
 
 
@@ -224,11 +224,8 @@ def _protocol(plan: Plan) -> Protocol | None:
 
 def read_trained(directory: Path) -> Trained:
     """Policies and result of a finished run."""
-    policies = {
-        int(path.stem.removeprefix("seed-")): Policy.load(path)
-        for path in sorted((directory / "policies").glob("seed-*.safetensors"))
-    }
-    return Trained(policies, directory, json.loads((directory / RESULT).read_text(encoding="utf-8")))
+    result = json.loads((directory / RESULT).read_text(encoding="utf-8"))
+    return Trained(final_policies(directory), directory, result)
 
 
 def result_of(directory: Path) -> dict[str, Any]:

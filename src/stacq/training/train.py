@@ -30,6 +30,7 @@ from stacq.runs import EVALUATED, Run, read_metrics
 from stacq.training.checkpoints import latest_checkpoint, load_tree, save_checkpoint, save_tree
 from stacq.training.evaluations import Evaluator, Outcome, Protocol, Snapshot, policies_of, records_of
 from stacq.training.failed import TrainingFailed
+from stacq.training.finished import POLICIES
 from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
 from stacq.types import Bools, Float32s
 from stacq.workers import WorkerPool
@@ -311,7 +312,7 @@ class _Trainer:
 
     def _finish(self, state: Any) -> None:
         places = np.flatnonzero(self.alive).tolist()
-        folder = self.run.directory / "policies"
+        folder = self.run.directory / POLICIES
         actors = policies_of(jax.device_get(state.actor.network), places, self.task.normaliser, self.task.bounds)
         for place, policy in zip(places, actors, strict=True):
             policy.save(folder / f"seed-{self.schedule.seeds[place]}.safetensors")

@@ -1,0 +1,52 @@
+"""What a finished training run left on disk; without JAX, so that policies can be scored where it is not wanted."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from stacq.errors import InputError
+from stacq.policy import Policy
+
+CONFIG, RESULT, POLICIES = "config.json", "result.json", "policies"
+
+
+class Finished(NamedTuple):
+    """The final policies of a run, by seed, and what is known about them."""
+
+    policies: Mapping[int, Policy]
+    label: str
+    dataset: str
+    env: str | None
+    step: int  # updates done
+
+
+def read_finished(directory: Path) -> Finished:
+    """Read a run directory of `stacq train`; one that is still training has no final policies yet."""
+    try:
+        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+        settings = config["config"]
+        steps = settings["steps"] + settings.get("critic_steps", 0)
+        facts = config["label"], config["dataset"], config["env"], steps
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            "this is not the directory of a training run",
+            where=directory,
+            expected="what `stacq train` leaves: config.json, policies/ and more",
+            fix="name such a directory, or a policy file",
+        ) from error
+    if not (directory / RESULT).exists():
+        raise InputError(
+            "this training run has not finished",
+            where=directory,
+            expected="final policies",
+            fix="run the command that began it again: it goes on from its last checkpoint",
+        )
+    return Finished(final_policies(directory), *facts)
+
+
+def final_policies(directory: Path) -> dict[int, Policy]:
+    """By seed; a seed that was lost has none."""
+    paths = (directory / POLICIES).glob("seed-*.safetensors")
+    found = {int(path.stem.removeprefix("seed-")): path for path in paths}
+    return {seed: Policy.load(found[seed]) for seed in sorted(found)}
