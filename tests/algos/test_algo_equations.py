@@ -64,6 +64,15 @@ def stacq_state(seed: int = 4, critics: int = 3, layer_norm: bool = False) -> st
     )
 
 
+Inputs = Literal["states", "step"]
+
+
+def pair(s: Any, s_next: Any, world: World, inputs: Inputs) -> Float64s:
+    """What networks are shown of s' beside s."""
+    there = np.asarray(s_next, np.float64)
+    return (there - np.asarray(s, np.float64)) / np.asarray(world.step, np.float64) if inputs == "step" else there
+
+
 def slow(learner: Learner) -> MLP:
     assert learner.target is not None
     return learner.target
@@ -158,7 +167,7 @@ def stacq_edges(
     data = world.rows
 
     def told(s: Any, s_next: Any) -> float:
-        return float(net(reward, joined(s, s_next))[0])
+        return float(net(reward, joined(s, pair(s, s_next, world, cfg.inputs)))[0])
 
     for i in range(len(rows)):
         r = float(batch.r[i]) if cfg.reward == "row" else told(batch.s[i], batch.s_next[i])
@@ -171,11 +180,14 @@ def stacq_edges(
     return found
 
 
+@pytest.mark.parametrize("inputs", ["states", "step"])
 @pytest.mark.parametrize("pairs", ["cross", "dataset"])
 @pytest.mark.parametrize("reward", ["model", "row"])
-def test_the_pairs_that_critics_learn_from(pairs: Literal["cross", "dataset"], reward: Literal["model", "row"]) -> None:
+def test_the_pairs_that_critics_learn_from(
+    inputs: Inputs, pairs: Literal["cross", "dataset"], reward: Literal["model", "row"]
+) -> None:
     world, state = small_world(), stacq_state()
-    cfg, batch = stacq.Config(pairs=pairs, reward=reward, slots=24), batch_of(world, ROWS)
+    cfg, batch = stacq.Config(inputs=inputs, pairs=pairs, reward=reward, slots=24), batch_of(world, ROWS)
     assert world.extras is not None
     drawn_pairs = pairs_by_hand(world.extras, ROWS, cfg.slots)
     found = jax.jit(stacq.edges)(batch, drawn_pairs, world, state.reward.network, cfg)
@@ -184,20 +196,25 @@ def test_the_pairs_that_critics_learn_from(pairs: Literal["cross", "dataset"], r
     count = len(wanted)
     for values, place in ((found.s, 0), (found.s_next, 1), (found.r, 2), (found.done, 3)):
         np.testing.assert_allclose(values[:count], np.array([each[place] for each in wanted]), **CLOSE)
+    seen = [pair(s, s_next, world, inputs) for s, s_next, *_ in wanted]
+    np.testing.assert_allclose(found.seen[:count], seen, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(found.weight, [1.0] * count + [0.0] * (len(ROWS) + cfg.slots - count))
 
 
 def an_edge(world: World, seed: int = 9, count: int = 8) -> Edges:
     rng = np.random.default_rng(seed)
-    arrays = rng.normal(size=(count, S)), rng.normal(size=(count, S)), rng.normal(size=count)
+    arrays = *rng.normal(size=(3, count, S)), rng.normal(size=count)
     done, weight = (np.arange(count) % 3 == 1).astype(float), np.array([1, 1, 1, 1, 1.5, 1.5, 0, 0])
     return Edges(*(jnp.asarray(each, jnp.float32) for each in (*arrays, done, weight)))
 
 
-@pytest.mark.parametrize(("targets", "layer_norm"), [("shared", False), ("independent", True)])
-def test_the_target_of_stacq(targets: Literal["shared", "independent"], layer_norm: bool) -> None:
+@pytest.mark.parametrize(
+    ("targets", "layer_norm", "inputs"),
+    [("shared", False, "states"), ("independent", True, "states"), ("shared", True, "step")],
+)
+def test_the_target_of_stacq(targets: Literal["shared", "independent"], layer_norm: bool, inputs: Inputs) -> None:
     world, state = small_world(), stacq_state(layer_norm=layer_norm)
-    cfg = stacq.Config(critics=3, targets=targets, discount=0.9, target_noise=0.7, noise_clip=0.4)
+    cfg = stacq.Config(critics=3, targets=targets, inputs=inputs, discount=0.9, target_noise=0.7, noise_clip=0.4)
     pairs = an_edge(world)
     draws = drawn(KEY, len(pairs.r))
     wanted = np.zeros((3, len(pairs.r)))
@@ -206,7 +223,9 @@ def test_the_target_of_stacq(targets: Literal["shared", "independent"], layer_no
     for p in range(len(pairs.r)):
         a = disturbed(policy(slow(state.actor), pairs.s_next[p]), draws[p], 0.7, 0.4)
         beyond = model(world, pairs.s_next[p], a)
-        q = [q_of(slow(state.critic), m, pairs.s_next[p], beyond) for m in range(3)]
+        q = [
+            q_of(slow(state.critic), m, pairs.s_next[p], pair(pairs.s_next[p], beyond, world, inputs)) for m in range(3)
+        ]
         for m in range(3):
             v = min(q) if targets == "shared" else q[m]
             wanted[m, p] = float(pairs.r[p]) + (0.0 if pairs.done[p] else 0.9 * v)
@@ -219,7 +238,7 @@ def stacq_critic_loss(critic: MLP, pairs: Edges, y: Any) -> float:
     weight, total, y = np.asarray(pairs.weight, np.float64), 0.0, np.asarray(y, np.float64)
     for m in range(len(y)):
         for p in range(len(weight)):
-            total += weight[p] / weight.sum() * (q_of(critic, m, pairs.s[p], pairs.s_next[p]) - y[m][p]) ** 2
+            total += weight[p] / weight.sum() * (q_of(critic, m, pairs.s[p], pairs.seen[p]) - y[m][p]) ** 2
     return total
 
 
@@ -236,22 +255,22 @@ def test_the_critic_loss_of_stacq() -> None:
     )
 
 
-def judged(critic: MLP, s: Any, s_next: Any, actor_q: str, critics: int = 3) -> float:
-    q = [q_of(critic, m, s, s_next) for m in range(critics)]
-    return min(q) if actor_q == "min" else q[0]
+def judged(critic: MLP, s: Any, s_next: Any, world: World, cfg: stacq.Config, critics: int = 3) -> float:
+    q = [q_of(critic, m, s, pair(s, s_next, world, cfg.inputs)) for m in range(critics)]
+    return min(q) if cfg.actor_q == "min" else q[0]
 
 
 def stacq_best(
-    critic: MLP, batch: Batch, world: World, actor_q: str
+    critic: MLP, batch: Batch, world: World, cfg: stacq.Config
 ) -> tuple[list[Float64s], list[Float64s], list[int]]:
     """The best reachable state from every anchor, the action that leads there, and the row it comes from."""
     critic, batch, world = plain(critic, batch, world)
     assert world.extras is not None
     states, actions, origin = [], [], []
     for i, row in enumerate(ROWS):
-        best, chosen = judged(critic, batch.s[i], batch.s_next[i], actor_q), -1
+        best, chosen = judged(critic, batch.s[i], batch.s_next[i], world, cfg), -1
         for entry in entries_of(world.extras, row):
-            score = judged(critic, batch.s[i], world.rows.s_next[world.extras.rows[entry]], actor_q)
+            score = judged(critic, batch.s[i], world.rows.s_next[world.extras.rows[entry]], world, cfg)
             if score > best:
                 best, chosen = score, entry
         own = chosen < 0
@@ -263,14 +282,17 @@ def stacq_best(
 
 
 @pytest.mark.parametrize(
-    ("actor_q", "pull"), [("min", "state"), ("first", "step"), ("min", "action"), ("first", "action")]
+    ("actor_q", "pull", "inputs"),
+    [("min", "state", "states"), ("first", "step", "step"), ("min", "action", "step"), ("first", "action", "states")],
 )
-def test_the_best_reachable_state(actor_q: Literal["min", "first"], pull: Literal["state", "step", "action"]) -> None:
+def test_the_best_reachable_state(
+    actor_q: Literal["min", "first"], pull: Literal["state", "step", "action"], inputs: Inputs
+) -> None:
     world, critic = small_world(), stacq_state().critic.network
-    cfg, batch = stacq.Config(actor_q=actor_q, pull=pull), batch_of(world, ROWS)
+    cfg, batch = stacq.Config(actor_q=actor_q, pull=pull, inputs=inputs), batch_of(world, ROWS)
     assert world.extras is not None
     found = jax.jit(stacq.best_reachable)(critic, batch, pairs_by_hand(world.extras, ROWS, 24), world, cfg)
-    states, actions, origin = stacq_best(critic, batch, world, actor_q)
+    states, actions, origin = stacq_best(critic, batch, world, cfg)
     assert any(each < 0 for each in origin) and any(each >= 0 for each in origin)
     np.testing.assert_allclose(found.s_next, states, **CLOSE)
     np.testing.assert_allclose(found.a, actions if pull == "action" else batch.a, **CLOSE)
@@ -279,7 +301,8 @@ def test_the_best_reachable_state(actor_q: Literal["min", "first"], pull: Litera
 def test_minimum_and_first_critic_do_not_always_agree() -> None:
     world, critic = small_world(), stacq_state().critic.network
     batch = batch_of(world, ROWS)
-    assert stacq_best(critic, batch, world, "min")[2] != stacq_best(critic, batch, world, "first")[2]
+    least, first = stacq.Config(actor_q="min"), stacq.Config(actor_q="first")
+    assert stacq_best(critic, batch, world, least)[2] != stacq_best(critic, batch, world, first)[2]
 
 
 def test_ties_go_to_the_own_successor() -> None:
@@ -301,7 +324,7 @@ def stacq_actor_loss(
         a = policy(actor, batch.s[i])
         tried = disturbed(a, draws[i], cfg.actor_noise, cfg.noise_clip)
         there = model(world, batch.s[i], np.clip(tried, cfg.margin - 1, 1 - cfg.margin))
-        q.append(judged(critic, batch.s[i], there, cfg.actor_q))
+        q.append(judged(critic, batch.s[i], there, world, cfg))
         if cfg.pull == "action":
             pull.append((a - np.asarray(best.a[i])) ** 2)
         else:
@@ -318,14 +341,20 @@ def a_best(seed: int = 11) -> Best:
 
 
 @pytest.mark.parametrize(
-    ("actor_q", "pull", "margin"),
-    [("min", "state", 0.0), ("first", "state", 0.2), ("min", "step", 0.2), ("first", "action", 0.0)],
+    ("actor_q", "pull", "inputs", "margin"),
+    [
+        ("min", "state", "states", 0.0),
+        ("first", "state", "states", 0.2),
+        ("min", "step", "step", 0.2),
+        ("first", "action", "states", 0.0),
+    ],
 )
 def test_the_actor_loss_of_stacq(
-    actor_q: Literal["min", "first"], pull: Literal["state", "step", "action"], margin: float
+    actor_q: Literal["min", "first"], pull: Literal["state", "step", "action"], inputs: Inputs, margin: float
 ) -> None:
     world, state = small_world(), stacq_state()
-    cfg = stacq.Config(actor_q=actor_q, pull=pull, alpha=3.0, actor_noise=0.5, noise_clip=0.6, margin=margin)
+    noise = {"actor_noise": 0.5, "noise_clip": 0.6, "margin": margin}
+    cfg = stacq.Config(actor_q=actor_q, pull=pull, inputs=inputs, alpha=3.0, **noise)
     arguments = state.actor.network, state.critic.network, a_best(), batch_of(world, ROWS), world
     found, facts = jax.jit(stacq.actor_loss)(*arguments, KEY, cfg)
     np.testing.assert_allclose(found, stacq_actor_loss(*arguments, cfg), **CLOSE)
@@ -336,7 +365,8 @@ def test_the_reward_loss() -> None:
     world, reward = small_world(), stacq_state().reward.network
     batch = plain(batch_of(world, ROWS))
     errors = [(net(reward, joined(batch.s[i], batch.s_next[i]))[0] - float(batch.r[i])) ** 2 for i in range(len(ROWS))]
-    np.testing.assert_allclose(jax.jit(stacq.reward_loss)(reward, batch)[0], np.mean(errors), **CLOSE)
+    found = jax.jit(stacq.reward_loss)(reward, batch.s, batch.s_next, batch.r)[0]
+    np.testing.assert_allclose(found, np.mean(errors), **CLOSE)
 
 
 def by_differences(loss: Callable[[MLP], float], network: MLP, nudge: float = 1e-5) -> list[Float64s]:
@@ -377,17 +407,19 @@ def test_the_gradient_of_the_td3bc_actor_leaves_the_weight_of_values_alone() -> 
     )
 
 
-@pytest.mark.parametrize("pull", ["state", "action"])
-def test_the_gradient_of_the_stacq_actor_flows_through_the_frozen_models(pull: Literal["state", "action"]) -> None:
+@pytest.mark.parametrize(("pull", "inputs"), [("state", "states"), ("action", "step")])
+def test_the_gradient_of_the_stacq_actor_flows_through_the_frozen_models(
+    pull: Literal["state", "action"], inputs: Inputs
+) -> None:
     world, state = small_world(), stacq_state()
-    cfg = stacq.Config(alpha=3.0, actor_noise=0.1, pull=pull)
+    cfg = stacq.Config(alpha=3.0, actor_noise=0.1, pull=pull, inputs=inputs)
     actor, critic, best, batch = state.actor.network, state.critic.network, a_best(), batch_of(world, ROWS)
     found = jax.jit(jax.grad(lambda actor: stacq.actor_loss(actor, critic, best, batch, world, KEY, cfg)[0]))(actor)
     draws = drawn(KEY, len(ROWS))
     q = []
     for i in range(len(ROWS)):
         tried = disturbed(policy(actor, batch.s[i]), draws[i], 0.1, cfg.noise_clip)
-        q.append(judged(critic, batch.s[i], model(world, batch.s[i], tried), "min"))
+        q.append(judged(critic, batch.s[i], model(world, batch.s[i], tried), world, cfg))
     weight = 3.0 / float(np.mean(np.abs(q)))
     wanted = by_differences(
         lambda actor: stacq_actor_loss(actor, critic, best, batch, world, cfg, weight), as64(actor), 1e-6
@@ -408,7 +440,7 @@ def test_values_of_the_policy() -> None:
     for actor_q in ("min", "first"):
         cfg = replace(stacq.Config(), actor_q=actor_q)
         wanted = [
-            judged(of_pairs.critic.network, each, model(world, each, policy(of_pairs.actor.network, each)), actor_q)
+            judged(of_pairs.critic.network, each, model(world, each, policy(of_pairs.actor.network, each)), world, cfg)
             for each in s
         ]
         np.testing.assert_allclose(jax.jit(stacq.value)(of_pairs, s, world, cfg), wanted, **CLOSE)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stacq.nn.mlp import MLP, init_ensemble, init_mlp
+from stacq.nn.mlp import MLP, each_member, frozen_for, init_ensemble, init_mlp
 
 SIZES = (100, 300, 25, 4)
 
@@ -63,3 +63,18 @@ def test_a_network_computes_affine_layers_with_relu_between(sizes: tuple[int, ..
     for index, (weight, bias) in enumerate(layers(network)):
         wanted = np.asarray(np.maximum(wanted, 0) if index else wanted) @ np.asarray(weight) + np.asarray(bias)
     np.testing.assert_allclose(np.asarray(network(jnp.asarray(x))), wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_a_frozen_network_is_half_as_wide_on_a_gpu_and_nearly_the_same() -> None:
+    ensemble = init_ensemble(jax.random.key(4), 3, (20, 64, 64, 5))
+    assert frozen_for("cpu", ensemble) is ensemble
+    half = frozen_for("gpu", ensemble)
+    assert [weight.dtype.name for weight in half.weights] == ["float32", "bfloat16", "bfloat16"]
+    x = jax.random.normal(jax.random.key(5), (50, 20))
+
+    def score(x: jax.Array, network: MLP) -> jax.Array:
+        return (each_member(network, x).astype(jnp.float32) ** 2).sum()
+
+    for of in (each_member, lambda network, x: jax.grad(score)(x, network)):
+        whole, rounded = (np.asarray(of(each, x), np.float64) for each in (ensemble, half))
+        assert 1e-4 < np.linalg.norm(rounded - whole) / np.linalg.norm(whole) < 0.05

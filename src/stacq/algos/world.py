@@ -11,14 +11,14 @@ from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics, forward_mean
 from stacq.errors import InputError
-from stacq.nn.mlp import MLP, each_member
+from stacq.nn.mlp import MLP, each_member, frozen_for
 from stacq.reach.calibration import refined
 from stacq.reach.sets import ReachableSets, own_present
 from stacq.types import Bools, Float32s, Floats, Ints
 
 PREDICT_CHUNK = 65_536  # rows at a time
 LEAD_CHUNK = 16_384
-MIN_STEP = 1e-6  # of a dimension that no step of the data moves
+MIN_STEP = 1e-6  # less is rounding, in a dimension that no step of the data moves
 
 
 class Rows(NamedTuple):
@@ -60,7 +60,7 @@ class World:
     def forward_members(self, s: jax.Array, a: jax.Array) -> jax.Array:
         """Every member's prediction, [F, ..., S]."""
         assert self.ensemble is not None
-        return s + each_member(self.ensemble, jnp.concatenate([s, a], axis=-1))
+        return s + each_member(self.ensemble, jnp.concatenate([s, a], axis=-1)).astype(s.dtype)
 
 
 class Batch(NamedTuple):
@@ -173,7 +173,7 @@ def make_world(
         usable=jnp.asarray(usable),
         chained=jnp.asarray(chained(dataset)),
         step=jnp.asarray(_step(arrays[0][dataset.successor_known], s_next[dataset.successor_known])),
-        ensemble=None if dynamics is None else _folded(dynamics),
+        ensemble=None if dynamics is None else frozen_for(jax.default_backend(), _folded(dynamics)),
         extras=None if sets is None or dynamics is None else _extras(sets, dynamics, arrays[0], s_next),
     )
 
@@ -225,7 +225,7 @@ def _step(s: Float32s, s_next: Float32s) -> Float32s:
     if len(s) == 0:
         return np.ones(s.shape[1], dtype=np.float32)
     spread: Floats = (s_next - s).std(axis=0, dtype=np.float64)
-    return np.maximum(spread, MIN_STEP).astype(np.float32)
+    return np.where(spread > MIN_STEP, spread, 1.0).astype(np.float32)
 
 
 def _device(values: Floats) -> jax.Array:
