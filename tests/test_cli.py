@@ -57,6 +57,8 @@ def test_bad_inputs_end_with_code_2_and_a_sentence(tmp_path: Path, capsys: pytes
         capsys, "data", "inspect", save(tmp_path / "fine.npz"), "--env", "Walker2d-v4", "--out", tmp_path / "x.png"
     )
     assert "cannot tell the format" in refused(capsys, "data", "convert", tmp_path / "fine.npz", "out.parquet")
+    assert "no such file" in refused(capsys, "evaluate", tmp_path / "policy.safetensors")
+    Policy.from_mlp([np.zeros((11, 3))], [np.zeros(3)]).save(tmp_path / "policy.safetensors")
     assert "--env" in refused(capsys, "evaluate", tmp_path / "policy.safetensors")
     assert "no behaviour policy" in refused(capsys, "evaluate", "behaviour/hopper-superb")
 
