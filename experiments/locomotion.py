@@ -97,8 +97,9 @@ def run_lanes(plan: Plan, alphas: list[float], directory: Path) -> None:
         train(task, schedule, run, protocol=protocol)
 
 
-def summary(directory: Path, name: str, run: str, seconds: float) -> dict[str, Any]:
+def summary(directory: Path, name: str, run: str, settings: list[str], seconds: float) -> dict[str, Any]:
     """One line of the results: everything a table or a curve needs, and nothing else."""
+    memory = jax.devices()[0].memory_stats() or {}
     found = read_run(directory)
     scores = curve(found, "score")
     assert scores is not None
@@ -108,6 +109,7 @@ def summary(directory: Path, name: str, run: str, seconds: float) -> dict[str, A
         "run": run,
         "label": found.config["label"],
         "step": int(scores.steps[-1]),
+        "settings": settings,
         "alphas": found.config.get("alphas"),
         "seeds": list(scores.seeds),
         "evaluated": scores.steps.tolist(),
@@ -118,7 +120,8 @@ def summary(directory: Path, name: str, run: str, seconds: float) -> dict[str, A
         "reach": found.config["reach"],
         "episodes": found.config["episodes"],
         "dataset_hash": found.config["dataset_hash"],
-        "seconds": round(seconds, 1),
+        "seconds": round(seconds, 1),  # less than the whole of a run that was killed and went on
+        "peak_bytes": memory.get("peak_bytes_in_use"),
         "device": jax.devices()[0].device_kind,
         "versions": environment_facts()["versions"],
         "command": " ".join(sys.argv),
@@ -136,7 +139,7 @@ def table(path: Path) -> Iterator[str]:
             chosen = [k for k, seed in enumerate(line["seeds"]) if alpha is None or line["alphas"][seed] == alpha]
             scores = np.array(line["scores"])[chosen]
             final, last, best = describe(scores[:, -1]), scores[:, -10:].mean(), scores.max(axis=1).mean()
-            name = line["run"] if alpha is None else f"{line['run']}, alpha {alpha:g}"
+            name = ", ".join([line["run"], *line["settings"], *([] if alpha is None else [f"alpha {alpha:g}"])])
             yield (
                 f"| {line['dataset']} | {name} | {line['step']:,} | {final.mean:.1f} ± {final.std:.1f} | "
                 f"{final.low:.1f} to {final.high:.1f} | {last:.1f} | {best:.1f} | {_lead(line, scores, lines)} | "
@@ -196,7 +199,7 @@ def main() -> None:
             directory = chosen.out / f"{name}-{run}-{chosen.steps}-{'-'.join([*map(str, chosen.alphas), *chosen.set])}"
             started = time.perf_counter()
             run_lanes(plan, chosen.alphas, directory)
-            line = summary(directory, name, run, time.perf_counter() - started)
+            line = summary(directory, name, run, chosen.set, time.perf_counter() - started)
             with (chosen.out / RESULTS).open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
             print(f"{name}, {label(options)}: {line['seconds']:.0f} s", flush=True)

@@ -1,0 +1,144 @@
+"""Milliseconds per training step on the device at hand, five seeds side by side, nothing evaluated.
+
+    python benchmarks/training_device.py --dataset stacq/walker2d-medium-v0
+    python benchmarks/training_device.py --rows 2000000
+
+With a dataset, its own dynamics and reachable sets are used, or made first. Without one, random data of a walking
+robot's sizes with one reachable state for every row: what a dataset of that many rows needs in memory. Compilation is
+timed apart, and a second time with the program on disk. `--profile` adds where the time of a step goes.
+"""
+
+import argparse
+import gzip
+import json
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+import training_speed
+from stacq import generate, load
+from stacq.algos import ALGORITHMS
+from stacq.algos.common import Sizes
+from stacq.algos.world import World
+from stacq.pipeline import fit_dynamics
+from stacq.reach.build import reachable_sets
+from stacq.training.job import Options, keep_compiled, make_plan, make_task
+from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
+from training_speed import Turn, flops
+
+SEEDS, CHUNK, CHUNKS = 5, 1000, 6
+BAR = {"stacq": 0.6, "td3bc": 0.12}  # ms per step of five seeds
+
+
+class Work(NamedTuple):
+    algorithm: str
+    world: World
+    sizes: Sizes
+    config: Any
+
+
+def real_work(name: str, algorithm: str) -> Work:
+    dataset = load(generate(name)) if name.startswith("stacq/") else load(name)
+    dynamics = sets = None
+    if ALGORITHMS[algorithm].NEEDS_REACHABILITY:
+        dynamics = fit_dynamics(dataset, "default").dynamics
+        sets = reachable_sets(dataset, dynamics, engine="cpu" if jax.default_backend() == "cpu" else "gpu")
+    task = make_task(make_plan(dataset, Options(algorithm, evaluate=False), dynamics, sets))
+    return Work(algorithm, task.world, task.sizes, task.config)
+
+
+def random_work(rows: int, algorithm: str) -> Work:
+    training_speed.ROWS = rows
+    world = training_speed.make_world(training_speed.data())
+    sizes = Sizes(training_speed.STATE, training_speed.ACTION)
+    return Work(algorithm, world, sizes, training_speed.config(algorithm))
+
+
+def started(work: Work) -> tuple[Turn, float]:
+    """A function that goes on by so many steps, and the seconds that its first call took beyond a later one."""
+    algorithm, seeds = ALGORITHMS[work.algorithm], jnp.arange(SEEDS)
+    updates = algorithm.phases(work.config)[0].updates
+    state = init_states(algorithm, seeds, work.sizes, work.config)
+    sums = zero_sums(updates, state, work.world, seeds, work.config)
+    carry = Carry(state, sums, jnp.asarray(0, jnp.int32))
+    advance = compiled_advance()
+
+    def turn(steps: int) -> object:
+        nonlocal carry
+        carry = advance(carry, work.world, seeds, work.config, updates, steps // len(updates))
+        return carry.step.block_until_ready()
+
+    seconds = [_seconds(turn), _seconds(turn)]
+    return turn, seconds[0] - seconds[1]
+
+
+def _seconds(turn: Turn) -> float:
+    start = time.perf_counter()
+    turn(CHUNK)
+    return time.perf_counter() - start
+
+
+def profile(turn: Turn) -> Iterator[str]:
+    """The kernels of a step, longest first. Names of fusions are the compiler's."""
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            turn(CHUNK)
+        files = list(Path(folder).rglob("*.trace.json.gz"))
+        events = json.loads(gzip.decompress(files[0].read_bytes()))["traceEvents"]
+    streams = {each["tid"] for each in events if "Stream" in str(each.get("args", {}).get("name", ""))}
+    kernels = [each for each in events if each.get("ph") == "X" and each.get("tid") in streams]
+    if not kernels:
+        yield "  no kernels in the profile"
+        return
+    spent, count = Counter[str](), Counter[str]()
+    for each in kernels:
+        spent[each["name"]] += each["dur"] / CHUNK
+        count[each["name"]] += 1
+    busy = sum(spent.values())
+    yield f"  {len(kernels) / CHUNK:.0f} kernels a step, {busy:.0f} microseconds of them"
+    for name, microseconds in spent.most_common(30):
+        yield f"  {microseconds:7.1f} us {count[name] / CHUNK:5.1f} times  {name[:90]}"
+
+
+def show(work: Work, *, kernels: bool) -> None:
+    turn, compiled = started(work)
+    times = sorted(_seconds(turn) / CHUNK * 1e3 for _ in range(CHUNKS))
+    each, bar = times[len(times) // 2], BAR[work.algorithm]
+    memory = jax.devices()[0].memory_stats() or {}
+    print(f"{work.algorithm}: {each:.3f} ms a step of {SEEDS} seeds ({times[0]:.3f} to {times[-1]:.3f})")
+    if work.algorithm == "stacq":
+        print(f"  P = {work.config.batch + work.config.slots} pairs of {work.sizes.state} numbers")
+    if work.sizes == (training_speed.STATE, training_speed.ACTION):
+        training_speed.SLOTS = getattr(work.config, "slots", 0)
+        print(f"  {SEEDS * flops(work.algorithm, work.config) / each / 1e9:.1f} TFLOP/s in matrix products")
+    print(f"  a million steps in {each * 1e3 / 60:.1f} minutes; bar {bar} ms: {'met' if each <= bar else 'MISSED'}")
+    print(f"  compiled in {compiled:.1f} s, most device memory {memory.get('peak_bytes_in_use', 0) / 1e9:.2f} GB")
+    jax.clear_caches()  # type: ignore[no-untyped-call]
+    compiled_advance.cache_clear()
+    print(f"  once more, with the program on disk: {started(work)[1]:.1f} s", flush=True)
+    if kernels:
+        print("\n".join(profile(turn)), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="of the random data, where no dataset is named")
+    parser.add_argument("--only", choices=list(BAR))
+    parser.add_argument("--profile", action="store_true")
+    chosen = parser.parse_args()
+    keep_compiled()
+    print(f"jax {jax.__version__} on {jax.devices()[0].device_kind}")
+    for algorithm in [chosen.only] if chosen.only else list(BAR):
+        work = real_work(chosen.dataset, algorithm) if chosen.dataset else random_work(chosen.rows, algorithm)
+        show(work, kernels=chosen.profile)
+
+
+if __name__ == "__main__":
+    main()
