@@ -30,7 +30,7 @@ import numpy as np
 from stacq.algos import ALGORITHMS
 from stacq.algos.common import Sizes
 from stacq.algos.world import Extras, Rows, World
-from stacq.nn.mlp import init_ensemble
+from stacq.nn.mlp import frozen_for, init_ensemble
 from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
 from stacq.types import Array
 
@@ -65,13 +65,14 @@ def data() -> dict[str, Array]:
 
 def make_world(arrays: dict[str, Array]) -> World:
     on_device = {name: jnp.asarray(values) for name, values in arrays.items()}
+    models = init_ensemble(jax.random.key(0), MODELS, (STATE + ACTION, *MODEL_HIDDEN, STATE))
     return World(
         rows=Rows(*(on_device[name] for name in Rows._fields)),
         anchors=jnp.arange(ROWS, dtype=jnp.int32),
         usable=jnp.ones(ROWS, bool),
         chained=jnp.ones(ROWS, bool),
         step=jnp.full(STATE, 0.1),
-        ensemble=init_ensemble(jax.random.key(0), MODELS, (STATE + ACTION, *MODEL_HIDDEN, STATE)),
+        ensemble=frozen_for(jax.default_backend(), models),
         extras=Extras(on_device["start"], on_device["size"], on_device["rows"], on_device["a"]),
     )
 

@@ -1,13 +1,13 @@
-"""Training at full size on regenerated locomotion data: the raw numbers behind docs/results.md.
+"""Training at full size on regenerated locomotion data, for the tables of docs/results.md.
 
     python experiments/locomotion.py --datasets hopper-medium walker2d-medium --runs stacq own-only td3bc bc
     python experiments/locomotion.py --datasets hopper-medium --runs step --steps 100000 --alphas 0.3 1 3 10 --seeds 2
-    python experiments/locomotion.py --table experiments/results/training.jsonl
+    python experiments/locomotion.py --table runs/training.jsonl
 
 Every run adds a line to `training.jsonl`: settings, scores of every evaluation and seed, the critics' value beside the
 measured discounted return, speed, device. Stages and runs that were made before are reused, and a run that was killed
-goes on, so the same command can be given again. With `--alphas` every seed is trained with each of them, side by side
-in one program. `--table` prints what the file holds.
+goes on, so the same command can be given again. With `--alphas` so many seeds are trained with each of them, all side
+by side in one program; no two have the same seed. `--table` prints what the file holds.
 """
 
 import argparse
@@ -26,14 +26,25 @@ import numpy as np
 from stacq import Dataset, generate, load
 from stacq.algos import ALGORITHMS
 from stacq.dynamics.models import Dynamics
+from stacq.files import write_json, write_text
 from stacq.pipeline import fit_dynamics
 from stacq.reach.build import ReachConfig, reachable_sets
 from stacq.reach.sets import ReachableSets
 from stacq.report.page_data import curve, read_run
 from stacq.report.statistics import describe, difference
 from stacq.runs import Run, environment_facts
-from stacq.training.evaluations import Protocol
-from stacq.training.job import Options, Plan, keep_compiled, label, make_plan, make_task
+from stacq.training.failed import TrainingFailed
+from stacq.training.finished import RESULT
+from stacq.training.job import (
+    Options,
+    Plan,
+    keep_compiled,
+    label,
+    make_plan,
+    make_task,
+    protocol_of,
+    result_of,
+)
 from stacq.training.train import train
 
 RESULTS = "training.jsonl"
@@ -82,7 +93,7 @@ def stages(name: str, runs: list[str], rows: int | None, recipe: str) -> Stages:
 
 
 def run_lanes(plan: Plan, alphas: list[float], directory: Path) -> None:
-    """Train every seed with every alpha (those of the preset if there are none), and leave a run directory."""
+    """Train some seeds with every alpha (the preset's if there are none), and leave a run directory."""
     schedule = plan.schedule
     manifest = plan.manifest()
     task = make_task(plan)
@@ -91,10 +102,10 @@ def run_lanes(plan: Plan, alphas: list[float], directory: Path) -> None:
         task = task._replace(config=replace(task.config, alpha=jnp.asarray(lanes)))
         schedule = replace(schedule, seeds=tuple(range(len(lanes))))
         manifest = {**manifest, "alphas": lanes.tolist(), "seeds": list(schedule.seeds)}
-    assert plan.env is not None
-    protocol = Protocol(plan.env, plan.preset.episodes, 0.99, plan.options.algorithm, plan.dataset.name)
     with Run(directory, manifest, resume=True) as run:
-        train(task, schedule, run, protocol=protocol)
+        if not (directory / RESULT).exists():
+            train(task, schedule, run, protocol=protocol_of(plan))
+            write_json(directory / RESULT, result_of(directory))
 
 
 def summary(directory: Path, name: str, run: str, settings: list[str], seconds: float) -> dict[str, Any]:
@@ -120,12 +131,22 @@ def summary(directory: Path, name: str, run: str, settings: list[str], seconds: 
         "reach": found.config["reach"],
         "episodes": found.config["episodes"],
         "dataset_hash": found.config["dataset_hash"],
-        "seconds": round(seconds, 1),  # less than the whole of a run that was killed and went on
+        "seconds": round(seconds, 1),  # without the attempts that were killed
+        "directory": directory.name,
         "peak_bytes": memory.get("peak_bytes_in_use"),
         "device": jax.devices()[0].device_kind,
         "versions": environment_facts()["versions"],
         "command": " ".join(sys.argv),
     }
+
+
+def add(path: Path, line: dict[str, Any]) -> None:
+    """A run that is read again replaces its line, but for the seconds that it really took."""
+    lines = [json.loads(text) for text in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    same = [other for other in lines if other["directory"] == line["directory"]]
+    line = {**line, "seconds": sum(other["seconds"] for other in same) + line["seconds"]}
+    kept = [other for other in lines if other["directory"] != line["directory"]]
+    write_text(path, "".join(json.dumps(each) + "\n" for each in [*kept, line]))
 
 
 def table(path: Path) -> Iterator[str]:
@@ -135,7 +156,7 @@ def table(path: Path) -> Iterator[str]:
     yield f"| {columns.replace(', ', ' | ')} |"
     yield "|---" * len(columns.split(", ")) + "|"
     for line in lines:
-        for alpha in sorted(set(line["alphas"] or [None])):
+        for alpha in sorted({line["alphas"][seed] for seed in line["seeds"]} if line["alphas"] else [None]):
             chosen = [k for k, seed in enumerate(line["seeds"]) if alpha is None or line["alphas"][seed] == alpha]
             scores = np.array(line["scores"])[chosen]
             final, last, best = describe(scores[:, -1]), scores[:, -10:].mean(), scores.max(axis=1).mean()
@@ -148,10 +169,11 @@ def table(path: Path) -> Iterator[str]:
 
 
 def _lead(line: dict[str, Any], scores: Any, lines: list[dict[str, Any]]) -> str:
-    """Over the baseline on the same data after as many steps, if that was run."""
-    wanted = line["dataset"], REFERENCE, line["step"]
+    """Over the baseline on the same data after as many steps, if that was run as published."""
+    wanted = line["dataset"], REFERENCE, line["config"]["steps"], None
     for other in lines:
-        if line["run"] != REFERENCE and (other["dataset"], other["run"], other["step"]) == wanted:
+        found = other["dataset"], other["run"], other["config"]["steps"], other["alphas"]
+        if line["run"] != REFERENCE and found == wanted:
             lead = difference(scores[:, -1], np.array(other["scores"])[:, -1])
             return f"{lead.value:+.1f} ({lead.low:.1f} to {lead.high:.1f})"
     return ""
@@ -181,6 +203,8 @@ def main() -> None:
     if chosen.table:
         print("\n".join(table(chosen.table)))
         return
+    if chosen.alphas and any(not hasattr(ALGORITHMS[RUNS[run][0].algorithm].Config(), "alpha") for run in chosen.runs):
+        parser.error("--alphas is for algorithms that have an alpha")
     keep_compiled()
     chosen.out.mkdir(parents=True, exist_ok=True)
     for name in chosen.datasets:
@@ -198,10 +222,13 @@ def main() -> None:
             plan = make_plan(made.dataset, options, made.dynamics, made.sets.get(reach.criterion))
             directory = chosen.out / f"{name}-{run}-{chosen.steps}-{'-'.join([*map(str, chosen.alphas), *chosen.set])}"
             started = time.perf_counter()
-            run_lanes(plan, chosen.alphas, directory)
+            try:
+                run_lanes(plan, chosen.alphas, directory)
+            except TrainingFailed as failure:
+                print(f"{name}, {label(options)}: {failure}", flush=True)
+                continue
             line = summary(directory, name, run, chosen.set, time.perf_counter() - started)
-            with (chosen.out / RESULTS).open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+            add(chosen.out / RESULTS, line)
             print(f"{name}, {label(options)}: {line['seconds']:.0f} s", flush=True)
     print("\n".join(table(chosen.out / RESULTS)))
 

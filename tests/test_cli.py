@@ -140,6 +140,17 @@ def test_evaluate_scores_every_seed_of_a_training_run(tmp_path: Path, capsys: py
     assert found == [("StaCQ", facts["dataset"], seed, 100, episode) for seed in (3, 11) for episode in (0, 1)]
 
 
+def test_bounds_may_be_stated_wherever_data_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wide = save(tmp_path / "wide.npz", actions=np.linspace(-2, 2, 150, dtype=np.float32).reshape(50, 3))
+    out, small = tmp_path / "run", ("--algo", "bc", "--small", "--steps", 4, "--seeds", 1, "--no-evaluate")
+    assert "--action-low" in refused(capsys, "train", wide, *small, "--out", out)
+    main([str(each) for each in ("train", wide, *small, "--out", out, "--action-low", -2, "--action-high", 2)])
+    assert (out / "policies" / "seed-0.safetensors").exists()
+    (tmp_path / "page.html").touch()
+    main([str(each) for each in ("report", out, tmp_path / "page.html", "--out", tmp_path / "report.html")])
+    assert (tmp_path / "report.html").exists()
+
+
 def test_the_default_job(tmp_path: Path) -> None:
     """With the two quick methods; StaCQ's own numbers are checked by the slow test below."""
     answer = stacq("run", "--algos", "td3bc", "bc", "--seeds", 1, "--out", tmp_path / "runs")

@@ -37,9 +37,28 @@ def test_torn_last_lines_are_left_out(tmp_path: Path) -> None:
 
 
 def test_an_existing_directory_is_not_overwritten(tmp_path: Path) -> None:
-    Run(tmp_path / "run", {})
-    with pytest.raises(InputError, match="exists already"):
+    with Run(tmp_path / "run", {}), pytest.raises(InputError, match="exists already"):
         Run(tmp_path / "run", {})
+
+
+def test_a_run_that_was_killed_while_it_began_begins_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("stacq.runs.environment_facts", killed)
+        Run(tmp_path / "runs" / "one", {}, resume=True)
+    for resumed in (False, True):
+        with Run(tmp_path / "runs" / "one", {}, resume=True) as run:
+            assert run.resumed == resumed
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["one"]
+
+
+def test_two_processes_do_not_write_into_one_run(tmp_path: Path) -> None:
+    with Run(tmp_path / "run", {}), pytest.raises(InputError, match="another process is writing"):
+        Run(tmp_path / "run", {}, resume=True)
+    with Run(tmp_path / "run", {}, resume=True) as run:
+        run.log("free again")
 
 
 def test_an_unwritable_place(tmp_path: Path) -> None:

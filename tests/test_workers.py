@@ -67,6 +67,27 @@ def test_a_death_names_its_task_and_cause() -> None:
     assert caught.value.task == 3
 
 
+def unsendable(_: int) -> object:
+    import threading
+
+    return threading.Lock()
+
+
+def silent(_: int) -> None:
+    sys.stdout.flush()
+    os._exit(7)
+
+
+def test_a_result_that_cannot_travel_is_a_failure_and_not_a_death() -> None:
+    with WorkerPool(1) as pool, pytest.raises(WorkerFailed, match="cannot be sent back"):
+        list(pool.map(unsendable, [1]))
+
+
+def test_a_death_is_not_taken_for_our_own_kill() -> None:
+    with WorkerPool(1) as pool, pytest.raises(WorkerFailed, match="exit code 7"):
+        list(pool.map(silent, [1]))
+
+
 def test_input_errors_arrive_as_themselves() -> None:
     with WorkerPool(1) as pool, pytest.raises(InputError, match=r"there: no[\s\S]*yes[\s\S]*ask again"):
         list(pool.map(refuse, [1]))

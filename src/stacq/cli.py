@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn
 
 import tyro
-from tyro.conf import Positional, subcommand
+from tyro.conf import Positional, arg, subcommand
 
 from stacq.errors import InputError
 
@@ -21,6 +21,25 @@ if TYPE_CHECKING:
     from stacq.jobs import Candidate
 
 KEPT = "the episodes finished so far are kept in the run directory"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a file of arrays does not say of its actions."""
+
+    action_low: tuple[float, ...] | None = None
+    """Lower bound of the actions: one number or one per dimension. Default: as declared, else -1."""
+    action_high: tuple[float, ...] | None = None
+    """Upper bound of the actions. Default: as declared, else 1."""
+
+    @property
+    def conventions(self) -> "Conventions":
+        from stacq.data.border import Conventions
+
+        return Conventions(action_low=self.action_low, action_high=self.action_high)
+
+
+Stated = Annotated[Bounds, arg(name="")]
 
 
 @dataclass(frozen=True)
@@ -43,16 +62,13 @@ class Inspect:
     """Where to draw the picture (.png or .svg); by default in the cache directory."""
     env: str | None = None
     """Also check that the data fits this Gymnasium environment."""
-    action_low: tuple[float, ...] | None = None
-    """Lower bound of the actions: one number or one per dimension. Default: as declared, else -1."""
-    action_high: tuple[float, ...] | None = None
-    """Upper bound of the actions. Default: as declared, else 1."""
+    bounds: Stated = Bounds()
 
     def run(self) -> None:
         from stacq.data.load import load
         from stacq.report.inspect import show
 
-        dataset = load(self.source, conventions=_stated(self.action_low, self.action_high))
+        dataset = load(self.source, conventions=self.bounds.conventions)
         if self.env is not None:
             from stacq.envs.gym import check_match, facts_of, make_env
 
@@ -113,17 +129,14 @@ class Convert:
     """A path ending in .hdf5, or minari:ID for Minari's local storage."""
     infos: tuple[str, ...] | None = None
     """Per-row extras to take along, such as qpos qvel; all of them if not said, none if the list is empty."""
-    action_low: tuple[float, ...] | None = None
-    """Lower bound of the actions: one number or one per dimension. Default: as declared, else -1."""
-    action_high: tuple[float, ...] | None = None
-    """Upper bound of the actions. Default: as declared, else 1."""
+    bounds: Stated = Bounds()
 
     def run(self) -> None:
         from stacq.data.convert import convert
 
-        conventions = _stated(self.action_low, self.action_high)
         infos = "all" if self.infos is None else self.infos
-        print(f"written: {convert(self.source, self.target, infos=infos, conventions=conventions)}")
+        written = convert(self.source, self.target, infos=infos, conventions=self.bounds.conventions)
+        print(f"written: {written}")
 
 
 @dataclass(frozen=True)
@@ -179,13 +192,22 @@ class RunAll:
     """Processes that evaluate; by default one per core."""
     out: Path = Path("runs")
     """Folder for the run directories and the page."""
+    bounds: Stated = Bounds()
     STOPPED: ClassVar[str] = "finished stages and the last checkpoint are kept, and the same command goes on from there"
 
     def run(self) -> None:
         from stacq.firstrun import MAZE, FirstRun, first_run
 
-        small = not self.full
-        first_run(FirstRun(self.source or MAZE, self.algos, self.seeds, small, self.out, self.workers))
+        job = FirstRun(
+            source=self.source or MAZE,
+            methods=self.algos,
+            seeds=self.seeds,
+            small=not self.full,
+            out=self.out,
+            workers=self.workers,
+            conventions=self.bounds.conventions,
+        )
+        first_run(job)
 
 
 @dataclass(frozen=True)
@@ -218,12 +240,14 @@ class FitDynamics:
     seed: int = 0
     out: Path | None = None
     """Directory of the artefact; by default one in the cache."""
+    bounds: Stated = Bounds()
 
     def run(self) -> None:
         from stacq.data.load import load
         from stacq.pipeline import fit_dynamics
 
-        fit_dynamics(load(self.source), self.preset, epochs=self.epochs, seed=self.seed, out=self.out)
+        dataset = load(self.source, conventions=self.bounds.conventions)
+        fit_dynamics(dataset, self.preset, epochs=self.epochs, seed=self.seed, out=self.out)
 
 
 @dataclass(frozen=True)
@@ -254,6 +278,7 @@ class Reach:
     """Which engine searches the boxes; both give the same sets. Default: the GPU's where there is one."""
     out: Path | None = None
     """Where to draw the picture (.png or .svg); by default in the cache directory."""
+    bounds: Stated = Bounds()
     STOPPED: ClassVar[str] = "finished chunks are kept, and the same command goes on from there"
 
     def run(self) -> None:
@@ -272,8 +297,8 @@ class Reach:
             recall=self.recall,
             cap=self.cap,
         )
-        dataset, dynamics = load(self.source), Dynamics.load(self.dynamics)
-        find_reachable(dataset, dynamics, options, engine=self.engine, out=self.out)
+        dataset = load(self.source, conventions=self.bounds.conventions)
+        find_reachable(dataset, Dynamics.load(self.dynamics), options, engine=self.engine, out=self.out)
 
 
 @dataclass(frozen=True)
@@ -323,6 +348,7 @@ class Train:
     """The run directory; by default one under runs/ that the options name."""
     tensorboard: bool = False
     """Write TensorBoard event files too (needs the tensorboard extra)."""
+    bounds: Stated = Bounds()
     STOPPED: ClassVar[str] = "the last checkpoint is kept, and the same command goes on from there"
 
     def run(self) -> None:
@@ -349,7 +375,7 @@ class Train:
         recipe = self.dynamics_preset or ("small" if self.small else None)
         reach = ReachConfig(criterion=self.criterion, epsilon=self.epsilon, norm=self.norm)
         train_dataset(
-            load(self.source),
+            load(self.source, conventions=self.bounds.conventions),
             options,
             Stages(self.dynamics, recipe, reach),
             out=self.out,
@@ -363,7 +389,7 @@ class ReportPage:
     """One page about one or several runs: curves, tables, comparisons. It opens offline."""
 
     runs: Positional[tuple[Path, ...]]
-    """Run directories."""
+    """Run directories; files among them are passed over."""
     out: Path = Path("report.html")
     title: str = "Training runs"
 
@@ -372,7 +398,8 @@ class ReportPage:
 
         if not self.runs:
             raise InputError("no run was named", where="stacq report", expected="run directories", fix="name one")
-        page = write_page(self.out, [read_run(directory) for directory in self.runs], title=self.title)
+        found = [each for each in self.runs if each.is_dir() or not each.exists()]  # `runs/*` names pages as well
+        page = write_page(self.out, [read_run(directory) for directory in found or self.runs], title=self.title)
         print(f"page: {page}")
 
 
@@ -449,12 +476,6 @@ def parse(arguments: Sequence[str]) -> Any:
 def _fail(message: str, code: int) -> None:
     print(message, file=sys.stderr)
     sys.exit(code)
-
-
-def _stated(low: tuple[float, ...] | None, high: tuple[float, ...] | None) -> "Conventions":
-    from stacq.data.border import Conventions
-
-    return Conventions(action_low=low, action_high=high)
 
 
 def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str, str]":

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
@@ -20,7 +21,7 @@ from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
 from stacq.training.job import Options, Trained, label
-from stacq.types import Array, Floats
+from stacq.types import Array, Floats, Infos
 
 MAZES = "stacq/maze-"
 MAZE = f"{MAZES}stitching-v0"
@@ -39,12 +40,14 @@ class FirstRun:
     small: bool = True
     out: Path = Path("runs")
     workers: int | None = None
+    conventions: Conventions = NOTHING_STATED  # what the file does not say of itself
 
 
 def first_run(job: FirstRun) -> Path:
     """Train every method, compare them, and write the page; what was made before is reused."""
     console = Console()
-    dataset = load(job.source, infos="all" if job.source.startswith(MAZES) else ())  # which path a walk follows
+    infos: Infos = "all" if job.source.startswith(MAZES) else ()  # which path a walk follows
+    dataset = load(job.source, infos=infos, conventions=job.conventions)
     found = {}
     for number, method in enumerate(job.methods, 1):
         options = Options(method, seeds=job.seeds, small=job.small)

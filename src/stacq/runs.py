@@ -6,9 +6,11 @@ metrics.jsonl     one object per line, appended as they come
 records.csv       one row per evaluation episode
 log.txt           what was done when, and how it ended
 tensorboard/      event files, if asked for
+lock              held by the process that writes here
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import platform
@@ -19,7 +21,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from shutil import rmtree
+from typing import IO, Any
 
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
@@ -32,7 +35,8 @@ PACKAGES = ("stacq", "numpy", "jax", "jaxlib", "h5py", "gymnasium", "mujoco")
 class Run:
     """An open run directory. What was written stays, however the process ends.
 
-    With `resume` a directory that holds the same configuration is opened again, and written on.
+    With `resume` a directory that holds the same configuration is opened again, and written on. One process at a time
+    has it open: a second one would rewind files under the first.
     """
 
     def __init__(
@@ -45,20 +49,26 @@ class Run:
             _check_same(directory, config)
         else:
             self._start(directory, config)
+        self._lock = _locked(directory)
         self._events = writer(str(directory / "tensorboard")) if writer else None
 
     def _start(self, directory: Path, config: Mapping[str, Any]) -> None:
+        """The directory appears whole or not at all, so that a kill at the very start leaves nothing half made."""
+        taken = InputError("this run directory exists already", where=directory, fix="choose another --out")
+        if directory.exists():
+            raise taken
+        beginning = directory.with_name(f".{directory.name}.beginning")
         try:
-            directory.mkdir(parents=True)
+            rmtree(beginning, ignore_errors=True)
+            beginning.mkdir(parents=True)
+            write_json(beginning / "environment.json", environment_facts())
+            _append(beginning / "records.csv", csv_line(COLUMNS))
+            write_json(beginning / "config.json", dict(config))
+            beginning.rename(directory)
         except FileExistsError as error:
-            raise InputError(
-                "this run directory exists already", where=directory, fix="choose another --out"
-            ) from error
+            raise taken from error
         except OSError as error:
             raise unwritable(directory, error) from error
-        write_json(directory / "environment.json", environment_facts())
-        _append(directory / "records.csv", csv_line(COLUMNS))
-        write_json(directory / "config.json", dict(config))
 
     def __enter__(self) -> "Run":
         return self
@@ -67,6 +77,7 @@ class Run:
         self.log("finished" if kind is None else f"stopped by {kind.__name__}")
         if self._events is not None:
             self._events.close()
+        self._lock.close()
 
     def log(self, message: str) -> None:
         _append(self.directory / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}\n")
@@ -99,6 +110,26 @@ class Run:
             write_text(metrics, "".join(lines))
         kept = [record for record in read_records(self.directory) if record.step <= step and evaluated(record.step)]
         write_text(records, "".join([csv_line(COLUMNS), *(csv_line(record.row()) for record in kept)]))
+
+
+def _locked(directory: Path) -> IO[bytes]:
+    """An open file whose lock ends with this process, however it ends."""
+    try:
+        file = (directory / "lock").open("wb")
+    except OSError as error:
+        raise unwritable(directory, error) from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        file.close()
+        raise InputError(
+            "another process is writing into this run directory",
+            where=directory,
+            fix="wait for it, stop it, or choose another --out",
+        ) from error
+    except OSError:  # some network file systems know no locks
+        pass
+    return file
 
 
 def _check_same(directory: Path, config: Mapping[str, Any]) -> None:

@@ -157,8 +157,13 @@ class _Worker:
             self.greeted = line.endswith(READY)
 
     def _cause_of_death(self) -> str:
-        self.kill()  # one that answers nonsense is still alive
-        code = self.process.wait()
+        """How the process ended by itself; one that answers nonsense but lives on is ended here."""
+        try:
+            code = self.process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self.process.wait()
+            return "it answered nonsense"
         if code < 0:
             with contextlib.suppress(ValueError):
                 return f"killed by {signal.Signals(-code).name}"
@@ -167,7 +172,7 @@ class _Worker:
     def kill(self) -> None:
         """End the process and all that it started. One already waited for is left alone: its number may be reused."""
         if self.process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
+            with contextlib.suppress(ProcessLookupError, PermissionError):  # ended already; macOS says the second
                 os.killpg(self.process.pid, signal.SIGKILL)
 
     def close(self) -> None:
@@ -194,7 +199,7 @@ def _dumps(value: object) -> bytes:
 
 def serve() -> None:
     """The worker's life: answer calls from standard input until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever sends it: the parent decides
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not land between the answers
     answers.write(READY)
@@ -202,9 +207,9 @@ def serve() -> None:
     calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, calls), daemon=True).start()
     while True:
-        answer = _answer(calls.get())
+        message = _packed(_answer(calls.get()))
         with contextlib.suppress(BrokenPipeError):
-            answers.write(_dumps(answer))
+            answers.write(message)
             answers.flush()
 
 
@@ -217,6 +222,13 @@ def _receive(stream: IO[bytes], calls: "queue.SimpleQueue[Any]") -> None:
             os.killpg(0, signal.SIGKILL)
         except BaseException as error:
             calls.put(error)
+
+
+def _packed(answer: Any) -> bytes:
+    try:
+        return _dumps(answer)
+    except Exception as error:
+        return _dumps(Failure(f"the result cannot be sent back: {error}", traceback.format_exc(), None))
 
 
 def _answer(call: Any) -> Any:

@@ -353,8 +353,8 @@ def test_the_actor_loss_of_stacq(
     actor_q: Literal["min", "first"], pull: Literal["state", "step", "action"], inputs: Inputs, margin: float
 ) -> None:
     world, state = small_world(), stacq_state()
-    noise = {"actor_noise": 0.5, "noise_clip": 0.6, "margin": margin}
-    cfg = stacq.Config(actor_q=actor_q, pull=pull, inputs=inputs, alpha=3.0, **noise)
+    cfg = stacq.Config(actor_q=actor_q, pull=pull, inputs=inputs, alpha=3.0)
+    cfg = replace(cfg, actor_noise=0.5, noise_clip=0.6, margin=margin)
     arguments = state.actor.network, state.critic.network, a_best(), batch_of(world, ROWS), world
     found, facts = jax.jit(stacq.actor_loss)(*arguments, KEY, cfg)
     np.testing.assert_allclose(found, stacq_actor_loss(*arguments, cfg), **CLOSE)

@@ -17,15 +17,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
-from training_cases import dataset, options, outcome, plan
+from training_cases import dataset, models, options, outcome, plan
 
 from stacq.algos.common import Phase
+from stacq.algos.world import pair_slots
 from stacq.envs.maze import MazeEnv
 from stacq.errors import InputError
 from stacq.evaluation import EvaluationFailed
 from stacq.files import content_hash, home
 from stacq.policy import Policy
 from stacq.runs import Run, read_metrics, read_records
+from stacq.training.checkpoints import save_checkpoint
 from stacq.training.evaluations import Protocol
 from stacq.training.failed import TrainingFailed
 from stacq.training.job import make_plan, make_task, run_directory, run_job
@@ -132,6 +134,19 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     assert outcome(directory) == outcome(whole)
 
 
+def test_checkpoints_of_an_attempt_that_was_given_up_do_not_crowd_out_new_ones(tmp_path: Path) -> None:
+    folder, left = tmp_path / "checkpoints", []
+    for step in (100, 200, 300, 50, 90):
+        save_checkpoint(folder, step, {"w": jnp.ones(3)})
+        left.append(sorted(int(path.name) for path in folder.iterdir()))
+    assert left == [[100], [100, 200], [200, 300], [50], [50, 90]]
+
+
+def test_slots_follow_the_batch_that_was_asked_for() -> None:
+    wide, set_by_hand = plan(options("stacq")), plan(options("stacq", settings=("batch=16", "hidden=8,8", "slots=5")))
+    assert wide.preset.config.slots == pair_slots(models()[1], 16) and set_by_hand.preset.config.slots == 5
+
+
 def test_a_finished_run_is_read_not_trained_again(finished: tuple[str, Path]) -> None:
     algorithm, directory = finished
     before = (directory / "metrics.jsonl").read_bytes()
@@ -204,7 +219,11 @@ def test_stops_fall_on_evaluations_and_on_ends_of_phases() -> None:
     ("changes", "message"),
     [
         ({"seeds": 0}, "0 seeds"),
+        ({"first_seed": -1}, "whole numbers from 0"),
+        ({"steps": 0}, "0 steps"),
+        ({"eval_every": 0}, "every 0"),
         ({"eval_every": 7}, "multiples of 2"),
+        ({"episodes": 0}, "0 episodes"),
         ({"settings": ("alpah=1",)}, "alpah"),
         ({"settings": ("alpha=much",)}, "alpha"),
         ({"variant": "nobody"}, "no variant"),

@@ -20,7 +20,7 @@ class MLP:
     is called through `each_member`.
 
     Inputs are multiplied in full float32. A GPU would otherwise round the factors to three digits, and two states
-    a step apart differ in the third. The layers after it work at the precision of their weights.
+    a step apart differ in the third. Later layers use the device's default for the type of their weights.
     """
 
     weights: tuple[jax.Array, ...]  # each [inputs, outputs]
@@ -74,7 +74,7 @@ def _unstacked(ensemble: MLP) -> list[MLP]:
 def frozen_for(backend: str, network: MLP) -> MLP:
     """A network that no longer learns, as `backend` runs it fastest: on a GPU in bfloat16 after the first layer.
 
-    Of the dynamics ensembles this moves predictions by 0.2 percent of a step, a tenth of their own error or less.
+    Of the dynamics ensembles this moves predictions by 0.2 percent of a step, a seventh of their own error or less.
     """
     if backend == "cpu":
         return network

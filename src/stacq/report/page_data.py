@@ -72,7 +72,7 @@ class MazePicture:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """One measure over training, at the steps where every seed was evaluated."""
+    """One measure over training, of the seeds that lasted, at the steps where each of them was evaluated."""
 
     steps: Ints  # [K]
     seeds: tuple[int, ...]

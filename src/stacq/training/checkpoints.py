@@ -46,17 +46,22 @@ def load_tree(directory: Path, kind: str, like: Any) -> tuple[Any, dict[str, Any
 
 
 def save_checkpoint(folder: Path, step: int, tree: Any) -> None:
-    """Add a checkpoint, then forget all but the last two."""
+    """Add a checkpoint, then forget all but it and the one before.
+
+    Later ones are of an attempt that was given up because they could not be read.
+    """
     save_tree(folder / f"{step:09d}", KIND, tree, {"step": step})
-    for old in sorted(folder.iterdir())[:-KEPT]:
-        rmtree(old, ignore_errors=True)
+    kept = [each for each in _stored(folder) if int(each.name) <= step][-KEPT:]
+    for other in _stored(folder):
+        if other not in kept:
+            rmtree(other, ignore_errors=True)
 
 
 def latest_checkpoint(folder: Path, like: Any, say: Callable[[str], None]) -> Checkpoint | None:
     """The newest checkpoint that is whole; a damaged one is named and passed over."""
     if not folder.exists():
         return None
-    for directory in sorted((path for path in folder.iterdir() if path.name.isdigit()), reverse=True):
+    for directory in reversed(_stored(folder)):
         try:
             tree, facts = load_tree(directory, KIND, like)
         except InputError as error:
@@ -64,3 +69,7 @@ def latest_checkpoint(folder: Path, like: Any, say: Callable[[str], None]) -> Ch
             continue
         return Checkpoint(int(facts["step"]), tree)
     return None
+
+
+def _stored(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.name.isdigit())

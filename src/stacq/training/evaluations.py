@@ -1,5 +1,6 @@
 """Evaluations beside the training: worker processes roll out stored snapshots while the device goes on."""
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterator, Sequence
@@ -67,9 +68,10 @@ class Evaluator:
     ) -> None:
         self.protocol, self.pool = protocol, pool
         self.normaliser, self.bounds = normaliser, bounds
-        self._todo: queue.Queue[Snapshot] = queue.Queue(maxsize=MOST_WAITING)
+        self._todo: queue.Queue[Snapshot | None] = queue.Queue(maxsize=MOST_WAITING)
         self._done: queue.SimpleQueue[list[Outcome] | BaseException] = queue.SimpleQueue()
         self._waiting = 0
+        self._ended = False
         self._thread = threading.Thread(target=self._work, name="stacq-evaluator", daemon=True)
         self._thread.start()
 
@@ -78,6 +80,9 @@ class Evaluator:
 
     def __exit__(self, *_: object) -> None:
         self.pool.close()
+        self._ended = True
+        with contextlib.suppress(queue.Full):  # a thread that is behind sees `_ended` before it waits again
+            self._todo.put_nowait(None)
 
     def submit(self, snapshot: Snapshot) -> None:
         """Queue a snapshot; waits while too many are queued."""
@@ -95,9 +100,9 @@ class Evaluator:
 
     def _work(self) -> None:
         failed = False
-        while True:
+        while not self._ended:
             snapshot = self._todo.get()
-            if failed:
+            if failed or snapshot is None:
                 continue  # the trainer has been told and will stop; it must not block on a full queue before that
             try:
                 self._done.put(self._evaluate(snapshot))

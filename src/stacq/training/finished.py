@@ -42,7 +42,12 @@ def read_finished(directory: Path) -> Finished:
             expected="final policies",
             fix="run the command that began it again: it goes on from its last checkpoint",
         )
-    return Finished(final_policies(directory), *facts)
+    policies = final_policies(directory)
+    if not policies:
+        raise InputError(
+            "this training run left no policies", where=directory, expected="policies/", fix="train it again"
+        )
+    return Finished(policies, *facts)
 
 
 def final_policies(directory: Path) -> dict[int, Policy]:

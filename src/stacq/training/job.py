@@ -26,7 +26,7 @@ from stacq.reach.sets import ReachableSets
 from stacq.runs import Run
 from stacq.training.evaluations import Protocol
 from stacq.training.finished import RESULT, final_policies
-from stacq.training.train import Listener, Schedule, Task, train
+from stacq.training.train import Listener, Schedule, Task, check_schedule, train
 
 RUNS = Path("runs")
 LEAST_EVERY = 100  # steps between two evaluations, unless fewer are asked for
@@ -75,11 +75,7 @@ class Plan:
 
     @property
     def schedule(self) -> Schedule:
-        o, config = self.options, self.preset.config
-        turn = max(len(phase.updates) for phase in ALGORITHMS[o.algorithm].phases(config))
-        every = o.eval_every or max(config.steps // self.preset.evaluations, LEAST_EVERY) // turn * turn
-        seeds = tuple(range(o.first_seed, o.first_seed + o.seeds))
-        return Schedule(seeds, every, o.checkpoint_seconds)
+        return _schedule(self.options, self.preset)
 
     @property
     def normalise(self) -> bool:
@@ -126,8 +122,7 @@ def make_plan(
 ) -> Plan:
     """Check that everything fits before anything long begins. The dataset is one that `selected` gave."""
     env = check_options(dataset, options)
-    chosen = preset(options.algorithm, dataset.name, variant=options.variant, small=options.small)
-    config = chosen.config if options.steps is None else replace(chosen.config, **_steps(chosen.config, options.steps))
+    chosen = _chosen(dataset, options)
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
         if dynamics is None or sets is None:
             raise InputError(
@@ -138,19 +133,22 @@ def make_plan(
             )
         sets.check(dataset)
         sets = own_only(sets) if options.own_only else sets
-        config = replace(config, slots=pair_slots(sets, config.batch))
+        if not any(setting.startswith("slots=") for setting in options.settings):
+            slots = pair_slots(sets, chosen.config.batch)
+            chosen = replace(chosen, config=replace(chosen.config, slots=slots))
     else:
         dynamics = sets = None
-    config = changed(config, options.settings)
-    chosen = replace(chosen, config=config, episodes=options.episodes or chosen.episodes)
     return Plan(options, chosen, dataset, dynamics, sets, env)
 
 
 def check_options(dataset: Dataset, options: Options) -> str | None:
     """Refuse what cannot be trained before hours go into its dynamics; the environment that will be used."""
+    chosen = _chosen(dataset, options)
     if options.seeds < 1:
         raise InputError(f"{options.seeds} seeds", expected="at least one", fix="use --seeds 5")
-    changed(preset(options.algorithm, dataset.name, variant=options.variant).config, options.settings)
+    if chosen.episodes < 1:
+        raise InputError(f"{chosen.episodes} episodes", expected="at least one", fix="use --episodes 10")
+    check_schedule(options.algorithm, chosen.config, _schedule(options, chosen))
     return _environment(dataset, options)
 
 
@@ -159,8 +157,23 @@ def selected(dataset: Dataset, options: Options) -> Dataset:
     return dataset if options.top == 1 else best_episodes(dataset, options.top)
 
 
-def _steps(config: Any, steps: int) -> dict[str, int]:
-    return {"steps": steps} | ({"critic_steps": steps} if hasattr(config, "critic_steps") else {})
+def _chosen(dataset: Dataset, options: Options) -> Preset:
+    """The preset with the options on top of it; the number of slots is the preset's still."""
+    found = preset(options.algorithm, dataset.name, variant=options.variant, small=options.small)
+    config = found.config
+    if options.steps is not None:
+        counts = [name for name in ("steps", "critic_steps") if hasattr(config, name)]
+        config = replace(config, **dict.fromkeys(counts, options.steps))
+    episodes = found.episodes if options.episodes is None else options.episodes
+    return replace(found, config=changed(config, options.settings), episodes=episodes)
+
+
+def _schedule(options: Options, chosen: Preset) -> Schedule:
+    turn = max(len(phase.updates) for phase in ALGORITHMS[options.algorithm].phases(chosen.config))
+    usual = max(chosen.config.steps // chosen.evaluations, LEAST_EVERY) // turn * turn
+    every = usual if options.eval_every is None else options.eval_every
+    seeds = tuple(range(options.first_seed, options.first_seed + options.seeds))
+    return Schedule(seeds, every, options.checkpoint_seconds)
 
 
 def _environment(dataset: Dataset, options: Options) -> str | None:
@@ -209,13 +222,14 @@ def run_job(
         if (directory / RESULT).exists():
             say(f"trained before: {directory}")
         else:
-            protocol = _protocol(plan)
+            protocol = protocol_of(plan)
             train(make_task(plan), plan.schedule, run, protocol=protocol, workers=workers, listener=listener, say=say)
             write_json(directory / RESULT, result_of(directory))
     return replace(read_trained(directory), sets=plan.sets)
 
 
-def _protocol(plan: Plan) -> Protocol | None:
+def protocol_of(plan: Plan) -> Protocol | None:
+    """How the plan's policies are scored; None where no environment is known."""
     if plan.env is None:
         return None
     discount = float(np.max(getattr(plan.preset.config, "discount", 0.99)))

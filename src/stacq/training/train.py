@@ -89,7 +89,7 @@ def train(
 
     Without a `protocol` nothing is evaluated: data may come without an environment.
     """
-    check_schedule(task, schedule)
+    check_schedule(task.name, task.config, schedule)
     trainer = _Trainer(task, schedule, run, protocol, listener, say)
     if protocol is None:
         return trainer.go(None)
@@ -99,16 +99,16 @@ def train(
         return trainer.go(evaluator)
 
 
-def check_schedule(task: Task, schedule: Schedule) -> None:
+def check_schedule(name: str, config: Any, schedule: Schedule) -> None:
     """Refuse what would end in the middle: no seeds, no steps, intervals that cut a round of updates."""
     if not schedule.seeds or len(set(schedule.seeds)) != len(schedule.seeds) or min(schedule.seeds) < 0:
         raise InputError(f"seeds {schedule.seeds}", expected="different whole numbers from 0", fix="use --seeds 5")
-    for phase in task.algorithm.phases(task.config):
+    for phase in ALGORITHMS[name].phases(config):
         turn = len(phase.updates)
         if phase.steps < 1 or phase.steps % turn or schedule.eval_every < 1 or schedule.eval_every % turn:
             raise InputError(
                 f"{phase.steps} steps, evaluated every {schedule.eval_every}",
-                where=task.name,
+                where=name,
                 expected=f"multiples of {turn}, at least {turn}",
                 fix="choose other --steps or --eval-every",
             )
