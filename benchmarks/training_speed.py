@@ -29,7 +29,7 @@ import numpy as np
 
 from stacq.algos import ALGORITHMS
 from stacq.algos.common import Sizes
-from stacq.algos.world import Extras, Rows, World
+from stacq.algos.world import Extras, World, pack_rows
 from stacq.nn.mlp import frozen_for, init_ensemble
 from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
 from stacq.types import Array
@@ -67,7 +67,7 @@ def make_world(arrays: dict[str, Array]) -> World:
     on_device = {name: jnp.asarray(values) for name, values in arrays.items()}
     models = init_ensemble(jax.random.key(0), MODELS, (STATE + ACTION, *MODEL_HIDDEN, STATE))
     return World(
-        rows=Rows(*(on_device[name] for name in Rows._fields)),
+        rows=pack_rows(*(arrays[name] for name in ("s", "a", "r", "s_next", "done"))),
         anchors=jnp.arange(ROWS, dtype=jnp.int32),
         usable=jnp.ones(ROWS, bool),
         chained=jnp.ones(ROWS, bool),

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.algos.world import Batch, Extras, Pairs, Rows, World, gather
+from stacq.algos.world import Batch, Extras, Pairs, Rows, World, gather, pack_rows
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics, Models
@@ -95,7 +95,7 @@ def rows_of(rng: np.random.Generator, count: int, done: Bools) -> Rows:
             s_next[row] = s[row + 1]
     a = rng.uniform(-0.9, 0.9, (count, A)).astype(np.float32)
     r = rng.normal(size=count).astype(np.float32)
-    return Rows(*map(jnp.asarray, (s, a, r, s_next, done.astype(np.float32))))
+    return pack_rows(s, a, r, s_next, done)
 
 
 def small_world(seed: int = 0, members: int = 2, sizes: Sequence[int] | None = None) -> World:

@@ -25,7 +25,7 @@ ADVANCE = jax.jit(advance, static_argnames="updates")
 def train(name: str, world: World, cfg: Any, seed: int = 0) -> Any:
     """The final state of one seed after all phases."""
     algorithm, seeds = ALGORITHMS[name], jnp.asarray([seed])
-    sizes = Sizes(world.rows.s.shape[1], world.rows.a.shape[1])
+    sizes = Sizes(world.rows.all.s.shape[1], world.rows.all.a.shape[1])
     state, step = _starter(name, sizes)(seeds, cfg), jnp.asarray(0, jnp.int32)
     for phase in algorithm.phases(cfg):
         turns = phase.steps // len(phase.updates)

@@ -164,7 +164,7 @@ def stacq_edges(
     batch, world, reward = plain(batch, world, reward)
     assert world.extras is not None
     found: list[tuple[Float64s, Float64s, float, float]] = []
-    data = world.rows
+    data = world.rows.all
 
     def told(s: Any, s_next: Any) -> float:
         return float(net(reward, joined(s, pair(s, s_next, world, cfg.inputs)))[0])
@@ -270,11 +270,11 @@ def stacq_best(
     for i, row in enumerate(ROWS):
         best, chosen = judged(critic, batch.s[i], batch.s_next[i], world, cfg), -1
         for entry in entries_of(world.extras, row):
-            score = judged(critic, batch.s[i], world.rows.s_next[world.extras.rows[entry]], world, cfg)
+            score = judged(critic, batch.s[i], world.rows.all.s_next[world.extras.rows[entry]], world, cfg)
             if score > best:
                 best, chosen = score, entry
         own = chosen < 0
-        there = batch.s_next[i] if own else world.rows.s_next[world.extras.rows[chosen]]
+        there = batch.s_next[i] if own else world.rows.all.s_next[world.extras.rows[chosen]]
         states.append(joined(there))
         actions.append(joined(batch.a[i] if own else world.extras.actions[chosen]))
         origin.append(chosen)
@@ -435,7 +435,7 @@ def test_the_gradient_of_the_stacq_critics() -> None:
 
 
 def test_values_of_the_policy() -> None:
-    world, s = small_world(), small_world().rows.s[:5]
+    world, s = small_world(), small_world().rows.all.s[:5]
     of_pairs, of_actions = stacq_state(), td3bc_state()
     for actor_q in ("min", "first"):
         cfg = replace(stacq.Config(), actor_q=actor_q)

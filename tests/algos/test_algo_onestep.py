@@ -26,7 +26,7 @@ from algo_cases import (
 
 from stacq.algos import onestep
 from stacq.algos.common import Sizes
-from stacq.algos.world import Batch, World
+from stacq.algos.world import Batch, World, pack_rows
 from stacq.nn.learner import Learner
 from stacq.nn.mlp import MLP
 from stacq.types import Float64s
@@ -63,11 +63,11 @@ def looked_ahead(critic: MLP, reward: MLP, s: Any, row: int, rows: Any) -> float
 
 def best_of(critic: MLP, reward: MLP, s: Any, anchor: int, world: Any) -> tuple[float | None, Float64s | None]:
     """The best of an anchor's own successor and its extras, the own one if nothing is strictly better."""
-    most, there = looked_ahead(critic, reward, s, anchor, world.rows), world.rows.s_next[anchor]
+    most, there = looked_ahead(critic, reward, s, anchor, world.rows.all), world.rows.all.s_next[anchor]
     for row in listed(world.extras, anchor):
-        score = looked_ahead(critic, reward, s, row, world.rows)
+        score = looked_ahead(critic, reward, s, row, world.rows.all)
         if score is not None and (most is None or score > most):
-            most, there = score, world.rows.s_next[row]
+            most, there = score, world.rows.all.s_next[row]
     return (None, None) if most is None else (most, joined(there))
 
 
@@ -76,7 +76,7 @@ def test_looking_ahead_and_where_it_ends() -> None:
     index = jnp.arange(12)
     s = jnp.asarray(np.random.default_rng(1).normal(size=(12, S)), jnp.float32)
     found, known = jax.jit(onestep.lookahead)(state.critic.network, state.reward.network, s, index, world, CFG)
-    network, reward, rows, s = plain(state.critic.network, state.reward.network, world.rows, s)
+    network, reward, rows, s = plain(state.critic.network, state.reward.network, world.rows.all, s)
     wanted = [looked_ahead(network, reward, s[row], row, rows) for row in range(12)]
     assert np.asarray(known).tolist() == [each is not None for each in wanted]
     # The last rows of recordings that were stopped; and the row before one whose successor is not recorded.
@@ -125,7 +125,8 @@ def test_what_no_update_learns_from_leaves_no_trace_in_targets() -> None:
     """The stand-in for an unknown successor must not matter."""
     world, state = world_of(), state_of()
     batch = batch_of(world, ROWS)
-    other = replace(world, rows=world.rows._replace(s_next=world.rows.s_next.at[UNKNOWN].set(50.0)))
+    rows = world.rows.all
+    other = replace(world, rows=pack_rows(*rows._replace(s_next=rows.s_next.at[UNKNOWN].set(50.0))))
     before, after = (TARGET(state, batch, each, KEY, CFG) for each in (world, other))
     np.testing.assert_array_equal(before[0], after[0])
     np.testing.assert_array_equal(before[1], after[1])

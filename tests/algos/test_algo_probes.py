@@ -94,7 +94,7 @@ def circles(terminal: bool) -> Dataset:
 def learned_values(name: str, data: Dataset) -> Float64s:
     world = world_of(data, point_dynamics(STEP), OWN, ROOM)
     state = train(name, world, CONFIGS[name])
-    return values(state, world.rows.s, world.rows.a if name == "td3bc" else world.rows.s_next)
+    return values(state, world.rows.all.s, world.rows.all.a if name == "td3bc" else world.rows.all.s_next)
 
 
 @pytest.mark.parametrize("name", ["td3bc", "stacq", "onestep-stacq"])

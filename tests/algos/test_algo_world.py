@@ -44,7 +44,7 @@ def test_folded_models_predict_as_the_dynamics_do(hidden: tuple[int, ...]) -> No
 
 def test_rows_are_the_data_normalised_and_scaled() -> None:
     dataset, dynamics = logs(), random_dynamics(1, LOW, HIGH)
-    rows = make_world(dataset, Normaliser.identity(S), dynamics).rows
+    rows = make_world(dataset, Normaliser.identity(S), dynamics).rows.all
     known = dataset.successor_known
     np.testing.assert_allclose(dynamics.normaliser.invert(np.asarray(rows.s)), dataset.observations, atol=1e-5)
     back = dynamics.normaliser.invert(np.asarray(rows.s_next))
@@ -63,10 +63,10 @@ def test_a_terminal_without_successor_gets_a_prediction_and_ends_there() -> None
     row = 6  # the second episode's last
     assert dataset.terminals[row] and not dataset.successor_known[row]
     predicted = dynamics.predict(dataset.observations[row], dataset.actions[row])
-    np.testing.assert_allclose(dynamics.normaliser.invert(np.asarray(world.rows.s_next[row])), predicted, atol=1e-5)
-    assert float(world.rows.done[row]) == 1 and row in np.asarray(world.anchors)
+    np.testing.assert_allclose(dynamics.normaliser.invert(np.asarray(world.rows.all.s_next[row])), predicted, atol=1e-5)
+    assert float(world.rows.all.done[row]) == 1 and row in np.asarray(world.anchors)
     bare = make_world(dataset, Normaliser.identity(S))
-    np.testing.assert_array_equal(bare.rows.s_next[row], bare.rows.s[row])
+    np.testing.assert_array_equal(bare.rows.all.s_next[row], bare.rows.all.s[row])
     assert bare.ensemble is None and bare.extras is None
 
 
@@ -76,7 +76,7 @@ def test_a_cut_row_is_no_anchor_and_episodes_are_not_chained_to_the_next() -> No
     assert np.asarray(world.usable).tolist() == [True] * 11 + [False]
     links = np.asarray(world.chained)
     assert np.flatnonzero(~links).tolist() == [2, 6, 8, 11]
-    s, s_next = np.asarray(world.rows.s), np.asarray(world.rows.s_next)
+    s, s_next = np.asarray(world.rows.all.s), np.asarray(world.rows.all.s_next)
     inside = np.flatnonzero(links)
     np.testing.assert_array_equal(s_next[inside], s[inside + 1])
     batches = np.asarray(jax.vmap(lambda key: draw_batch(world, key, 64).row)(jax.random.split(jax.random.key(0), 50)))

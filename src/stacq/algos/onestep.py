@@ -72,7 +72,7 @@ def lookahead(
     """
     here = gather(world.rows, index)
     after = jnp.minimum(index + 1, world.chained.shape[0] - 1)
-    q = pair_value(critic, here.s_next, world.rows.s_next[after])
+    q = pair_value(critic, here.s_next, gather(world.rows, after).s_next)
     known = (world.chained[index] & world.usable[after]) | (here.done > 0)
     return predicted_reward(reward, s, here.s_next) + cfg.discount * (1 - here.done) * q, known
 
@@ -89,7 +89,8 @@ def best_candidate(
     score, known = lookahead(critic, reward, states, rows, world, cfg)
     score = jnp.where(known, score, -jnp.inf)
     most, slot = best_extra(pairs, score[count:], count)
-    best = jnp.where((most > score[:count])[:, None], world.rows.s_next[pairs.member][slot], world.rows.s_next[index])
+    there = gather(world.rows, rows).s_next
+    best = jnp.where((most > score[:count])[:, None], there[count:][slot], there[:count])
     return jnp.maximum(most, score[:count]), best, pairs
 
 

@@ -149,7 +149,7 @@ def actor_value(critic: MLP, s: jax.Array, s_next: jax.Array, world: World, cfg:
 def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: Config) -> Best:
     """argmax of Q(s, s') over the states reachable from each anchor; ties go to the own successor."""
     assert world.extras is not None
-    members = world.rows.s_next[pairs.member]
+    members = gather(world.rows, pairs.member).s_next
     anchors = batch.s[jnp.minimum(pairs.anchor, batch.s.shape[0] - 1)]
     s, s_next = jnp.concatenate([batch.s, anchors]), jnp.concatenate([batch.s_next, members])
     q = actor_value(critic, s, s_next, world, cfg)

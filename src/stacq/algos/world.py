@@ -1,11 +1,12 @@
 """What every update reads and none changes: the data on the device, the frozen models, the reachable sets."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
@@ -21,14 +22,40 @@ LEAD_CHUNK = 16_384
 MIN_STEP = 1e-6  # less is rounding, in a dimension that no step of the data moves
 
 
-class Rows(NamedTuple):
-    """The data, row by row: normalised states, actions scaled to [-1, 1]."""
+class Columns(NamedTuple):
+    """What a row of the data holds: normalised states, an action scaled to [-1, 1]."""
 
-    s: jax.Array  # [N, S]
-    a: jax.Array  # [N, A]
-    r: jax.Array  # [N]
-    s_next: jax.Array  # [N, S]; of a terminal row without a recorded successor, the models' prediction
-    done: jax.Array  # [N], 1 where the task ended: no value beyond
+    s: jax.Array  # [..., S]
+    a: jax.Array  # [..., A]
+    r: jax.Array  # [...]
+    s_next: jax.Array  # [..., S]; of a terminal row without a recorded successor, the models' prediction
+    done: jax.Array  # [...], 1 where the task ended: no value beyond
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Rows:
+    """The data. What belongs to a row lies together, so that a random one is fetched at once, not piece by piece."""
+
+    table: jax.Array  # [N, S + A + 1 + S + 1], in the order of `Columns`
+    state: int = field(metadata={"static": True})  # S
+
+    @property
+    def all(self) -> Columns:
+        """Every row, [N, ...]."""
+        return self.split(self.table)
+
+    def split(self, part: jax.Array) -> Columns:
+        """The columns of some rows of the table, [..., S + A + 1 + S + 1]."""
+        s = self.state
+        return Columns(part[..., :s], part[..., s : -s - 2], part[..., -s - 2], part[..., -s - 1 : -1], part[..., -1])
+
+
+def pack_rows(s: ArrayLike, a: ArrayLike, r: ArrayLike, s_next: ArrayLike, done: ArrayLike) -> Rows:
+    """One float32 table of all columns, on the device."""
+    parts = [np.asarray(part, np.float32) for part in (s, a, r, s_next, done)]
+    table = np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
+    return Rows(jnp.asarray(table), parts[0].shape[1])
 
 
 class Extras(NamedTuple):
@@ -91,7 +118,7 @@ def draw_batch(world: World, key: jax.Array, size: int) -> Batch:
 
 
 def gather(rows: Rows, index: jax.Array) -> Batch:
-    return Batch(index, *(values[index] for values in rows))
+    return Batch(index, *rows.split(rows.table[index]))
 
 
 def draw_pairs(extras: Extras, index: jax.Array, key: jax.Array, slots: int) -> Pairs:
@@ -168,7 +195,7 @@ def make_world(
         dataset.terminals.astype(np.float32),
     )
     return World(
-        rows=Rows(*map(jnp.asarray, arrays)),
+        rows=pack_rows(*arrays),
         anchors=jnp.asarray(anchors.astype(np.int32)),
         usable=jnp.asarray(usable),
         chained=jnp.asarray(chained(dataset)),

@@ -333,7 +333,7 @@ def _reported(phase: Phase, task: Task, state: Any, seeds: jax.Array) -> dict[st
 def value_limit(task: Task) -> float:
     """Beyond this a critic's mean value says nothing about returns any more."""
     discount = float(np.max(getattr(task.config, "discount", 0.0)))
-    largest = float(jnp.abs(task.world.rows.r).max()) / max(1 - discount, 1e-3)
+    largest = float(jnp.abs(task.world.rows.all.r).max()) / max(1 - discount, 1e-3)
     return EXPLODED * max(largest, 1.0)
 
 
