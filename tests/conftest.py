@@ -1,6 +1,7 @@
 """Every test has a cache directory and a working directory of its own."""
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,9 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("stacq", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 settings.load_profile("stacq")
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background, and then in all children
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
