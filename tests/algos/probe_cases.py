@@ -65,5 +65,6 @@ def world_of(dataset: Dataset, dynamics: Dynamics, sets: ReachableSets, room: in
     extras = world.extras
     assert extras is not None
     more = max(room - len(extras.rows), 0)
+    assert extras.actions is not None
     rows, ways = jnp.pad(extras.rows, (0, more)), jnp.pad(extras.actions, ((0, more), (0, 0)))
     return replace(world, extras=extras._replace(rows=rows, actions=ways))

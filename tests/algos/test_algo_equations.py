@@ -265,7 +265,7 @@ def stacq_best(
 ) -> tuple[list[Float64s], list[Float64s], list[int]]:
     """The best reachable state from every anchor, the action that leads there, and the row it comes from."""
     critic, batch, world = plain(critic, batch, world)
-    assert world.extras is not None
+    assert world.extras is not None and world.extras.actions is not None
     states, actions, origin = [], [], []
     for i, row in enumerate(ROWS):
         best, chosen = judged(critic, batch.s[i], batch.s_next[i], world, cfg), -1

@@ -114,7 +114,7 @@ def test_extras_are_the_sets_without_the_own_pairs_and_know_the_way() -> None:
     dataset, dynamics = grid_logs(), point_dynamics(0.1)
     sets = sets_of([[0, 2], [1, 2, 3], [2], [0, 1, 3]])
     extras = make_world(dataset, Normaliser.identity(2), dynamics, sets).extras
-    assert extras is not None
+    assert extras is not None and extras.actions is not None
     assert [listed(extras, row) for row in range(4)] == [[2], [2, 3], [], [0, 1]]
     assert np.asarray(extras.size).tolist() == [1, 2, 0, 2]
     anchors, members = [0, 1, 1, 3, 3], np.asarray(extras.rows)
@@ -130,17 +130,18 @@ def test_ways_are_scaled_to_the_bounds_and_stay_within() -> None:
     sets = sets_of([[0, 3], [1], [2], [3]])  # from (0, 0) to (0.1, 0.1): raw action (1, 1)
     for dynamics, wanted in ((exact, 1.0), (wide, (1 + 4) / 6 * 2 - 1)):
         extras = make_world(dataset, Normaliser.identity(2), dynamics, sets).extras
-        assert extras is not None
+        assert extras is not None and extras.actions is not None
         np.testing.assert_allclose(extras.actions, [[wanted, wanted]], atol=1e-3)
     near = replace(exact, action_high=np.full(2, 0.5, np.float32))
     extras = make_world(dataset, Normaliser.identity(2), near, sets).extras
-    assert extras is not None
+    assert extras is not None and extras.actions is not None
     np.testing.assert_allclose(extras.actions, [[1.0, 1.0]], atol=1e-5)
 
 
 def test_no_extras_at_all_can_still_be_indexed() -> None:
     extras = make_world(grid_logs(), Normaliser.identity(2), point_dynamics(0.1), sets_of([[0], [1], [2], [3]])).extras
-    assert extras is not None and extras.rows.shape == (1,) and extras.actions.shape == (1, 2)
+    assert extras is not None and extras.rows.shape == (1,)
+    assert extras.actions is not None and extras.actions.shape == (1, 2)
     assert np.asarray(extras.size).tolist() == [0] * 4
 
 

@@ -159,6 +159,7 @@ def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: C
     there = jnp.where(switch, members[slot], batch.s_next)
     if cfg.pull != "action":
         return Best(there, batch.a)
+    assert world.extras.actions is not None
     return Best(there, jnp.where(switch, world.extras.actions[pairs.entry[slot]], batch.a))
 
 

@@ -64,7 +64,7 @@ class Extras(NamedTuple):
     start: jax.Array  # [N]
     size: jax.Array  # [N]
     rows: jax.Array  # [M], at least one entry so that it can be indexed
-    actions: jax.Array  # [M, A] in [-1, 1]: what leads there by the models, the inverse guess once refined
+    actions: jax.Array | None  # [M, A] in [-1, 1]: what leads there by the models, the inverse guess once refined
 
 
 @jax.tree_util.register_dataclass
@@ -173,8 +173,12 @@ def make_world(
     sets: ReachableSets | None = None,
     *,
     reward_shift: float = 0.0,
+    ways: bool = True,
 ) -> World:
-    """Put everything on the device. Algorithms that need no dynamics or sets are given none."""
+    """Put everything on the device. Algorithms that need no dynamics or sets are given none.
+
+    Whoever needs no actions that lead to reachable states spares minutes on a CPU with `ways=False`.
+    """
     if dynamics is not None:
         normaliser = dynamics.normaliser
     usable = dataset.successor_known | dataset.terminals
@@ -201,7 +205,7 @@ def make_world(
         chained=jnp.asarray(chained(dataset)),
         step=jnp.asarray(_step(arrays[0][dataset.successor_known], s_next[dataset.successor_known])),
         ensemble=None if dynamics is None else frozen_for(jax.default_backend(), _folded(dynamics)),
-        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, arrays[0], s_next),
+        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, arrays[0], s_next, ways),
     )
 
 
@@ -259,18 +263,17 @@ def _device(values: Floats) -> jax.Array:
     return jnp.asarray(values.astype(np.float32))
 
 
-def _extras(sets: ReachableSets, dynamics: Dynamics, s: Float32s, s_next: Float32s) -> Extras:
+def _extras(sets: ReachableSets, dynamics: Dynamics, s: Float32s, s_next: Float32s, ways: bool) -> Extras:
     anchors = sets.anchors
     other = anchors != sets.indices
     count = np.bincount(anchors[other], minlength=len(sets))
     start = np.cumsum(count) - count
     rows = sets.indices[other] if other.any() else np.zeros(1, dtype=np.int64)
-    actions = (
-        _leading(dynamics, s[anchors[other]], s_next[rows])
-        if other.any()
-        else np.zeros((1, len(dynamics.action_low)), np.float32)
-    )
     flat = [jnp.asarray(values.astype(np.int32)) for values in (start, count, rows)]
+    if not ways:
+        return Extras(flat[0], flat[1], flat[2], None)
+    nowhere = np.zeros((1, len(dynamics.action_low)), np.float32)
+    actions = _leading(dynamics, s[anchors[other]], s_next[rows]) if other.any() else nowhere
     return Extras(flat[0], flat[1], flat[2], jnp.asarray(actions))
 
 

@@ -199,7 +199,8 @@ def make_task(plan: Plan) -> Task:
     size = dataset.observation_size
     normaliser = Normaliser.fit(dataset.observations) if plan.normalise else Normaliser.identity(size)
     normaliser = normaliser if plan.dynamics is None else plan.dynamics.normaliser
-    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, reward_shift=chosen.reward_shift)
+    ways = getattr(chosen.config, "pull", "") == "action"
+    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, reward_shift=chosen.reward_shift, ways=ways)
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     name = plan.options.algorithm
     sizes = Sizes(size, dataset.action_size)
