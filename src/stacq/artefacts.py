@@ -4,6 +4,7 @@ arrays.safetensors   every array
 manifest.json        kind, configuration, versions, content hash, hashes of what it was made from
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -71,14 +72,28 @@ def write_artefact(
                 os.fsync(handle.fileno())
             write_json(staging / MANIFEST, manifest)
             staging.chmod(0o755)
-            if directory.exists():
-                shutil.rmtree(directory)
+            remove_artefact(directory)
             staging.rename(directory)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     except (OSError, SafetensorError) as error:  # a full disk is told in the library's own class
         raise unwritable(directory, error) from error
     return artefact
+
+
+def remove_artefact(directory: Path) -> None:
+    """Renamed before it goes, so that a kill in between leaves no half of it under its name."""
+    gone = directory.with_name(f".{directory.name}.gone")
+    shutil.rmtree(gone, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        directory.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what killed writers and removers left behind among the artefacts of a folder that nobody else uses."""
+    for path in folder.glob(".*"):
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def read_artefact(directory: Path, kind: str) -> Artefact:

@@ -134,6 +134,24 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     assert outcome(directory) == outcome(whole)
 
 
+def test_a_kill_while_a_snapshot_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen, directory, whole = plan(options("td3bc")), tmp_path / "run", tmp_path / "whole"
+    run_job(chosen, out=whole, workers=1)
+
+    def torn(path: Path, *, ignore_errors: bool) -> None:
+        if path.parent.name == "snapshots" and path.exists():
+            next(path.iterdir()).unlink()
+            raise Stopped
+
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr("stacq.artefacts.shutil.rmtree", torn)
+        run_job(chosen, out=directory, workers=1)
+    assert any((directory / "snapshots").iterdir())
+    run_job(chosen, out=directory, workers=1, say=lambda _: None)
+    assert outcome(directory) == outcome(whole)
+    assert not any((directory / "snapshots").iterdir())
+
+
 def test_checkpoints_of_an_attempt_that_was_given_up_do_not_crowd_out_new_ones(tmp_path: Path) -> None:
     folder, left = tmp_path / "checkpoints", []
     for step in (100, 200, 300, 50, 90):

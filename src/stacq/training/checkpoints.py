@@ -2,14 +2,13 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import read_artefact, write_artefact
+from stacq.artefacts import read_artefact, remove_artefact, write_artefact
 from stacq.errors import InputError
 
 KIND = "checkpoint"
@@ -54,7 +53,7 @@ def save_checkpoint(folder: Path, step: int, tree: Any) -> None:
     kept = [each for each in _stored(folder) if int(each.name) <= step][-KEPT:]
     for other in _stored(folder):
         if other not in kept:
-            rmtree(other, ignore_errors=True)
+            remove_artefact(other)
 
 
 def latest_checkpoint(folder: Path, like: Any, say: Callable[[str], None]) -> Checkpoint | None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from shutil import rmtree
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +21,7 @@ import numpy as np
 from stacq.algos import ALGORITHMS, Algorithm
 from stacq.algos.common import Phase, Sizes
 from stacq.algos.world import World
+from stacq.artefacts import remove_artefact, sweep
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
 from stacq.evaluation import crew_size
@@ -39,6 +39,7 @@ GPU_TURNS = 1000  # per chunk: about a second of a large run
 CHUNK_SECONDS = 1.0  # on a CPU, where chunks may have any length
 EXPLODED = 100  # times the largest return that the data's rewards allow
 SNAPSHOT = "snapshot"
+CHECKPOINTS, SNAPSHOTS = "checkpoints", "snapshots"
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class _Trainer:
     def _save(self, carry: Carry, *, at_once: bool = False) -> None:
         """A checkpoint, if it is time for one."""
         if at_once or time.monotonic() - self.saved >= self.schedule.checkpoint_seconds:
-            folder = self.run.directory / "checkpoints"
+            folder = self.run.directory / CHECKPOINTS
             save_checkpoint(folder, int(carry.step), (carry, jnp.asarray(self.alive)))
             self.saved = time.monotonic()
 
@@ -241,7 +242,7 @@ class _Trainer:
         return Snapshot(step, tree, tuple(self.schedule.seeds[place] for place in places), places)
 
     def _snapshot_path(self, step: int) -> Path:
-        return self.run.directory / "snapshots" / f"{step:09d}"
+        return self.run.directory / SNAPSHOTS / f"{step:09d}"
 
     def _write(self, finished: Iterator[list[Outcome]]) -> None:
         """Records first, then the line that says they are whole, then the snapshot goes."""
@@ -256,7 +257,7 @@ class _Trainer:
                 self.scores[outcome.seed] = line.get("eval/score", line[EVALUATED])
                 self.run.metrics(outcome.snapshot.step, line, seed=outcome.seed)
             if outcomes:
-                rmtree(self._snapshot_path(outcomes[0].snapshot.step), ignore_errors=True)
+                remove_artefact(self._snapshot_path(outcomes[0].snapshot.step))
 
     def _values(self, outcomes: list[Outcome]) -> list[float | None]:
         """The critics' value of each seed's policy at the starts of its episodes, averaged."""
@@ -275,7 +276,9 @@ class _Trainer:
         """The last whole checkpoint, with the files brought back to its step; else a fresh start."""
         if not self.run.resumed:
             return fresh
-        found = latest_checkpoint(self.run.directory / "checkpoints", (fresh, jnp.asarray(self.alive)), self.say)
+        for name in (CHECKPOINTS, SNAPSHOTS):
+            sweep(self.run.directory / name)
+        found = latest_checkpoint(self.run.directory / CHECKPOINTS, (fresh, jnp.asarray(self.alive)), self.say)
         self._rewind(0 if found is None else found.step)
         if found is None:
             return fresh
@@ -288,7 +291,7 @@ class _Trainer:
     def _rewind(self, step: int) -> None:
         for path in self._stored():
             if int(path.name) > step:
-                rmtree(path)
+                remove_artefact(path)
         pending = {int(path.name) for path in self._stored()}
         self.run.rewind(step, lambda evaluated: evaluated not in pending)
         if (self.run.directory / "metrics.jsonl").exists():
@@ -297,7 +300,7 @@ class _Trainer:
                     self.scores[line["seed"]] = line.get("eval/score", line[EVALUATED])
 
     def _stored(self) -> list[Path]:
-        folder = self.run.directory / "snapshots"
+        folder = self.run.directory / SNAPSHOTS
         return sorted(path for path in folder.iterdir() if path.name.isdigit()) if folder.exists() else []
 
     def _unevaluated(self, state: Any) -> Iterator[Snapshot]:
