@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 
 import training_speed
 from stacq import generate, load
@@ -30,8 +29,8 @@ from stacq.algos.world import World
 from stacq.pipeline import fit_dynamics
 from stacq.reach.build import reachable_sets
 from stacq.training.job import Options, make_plan, make_task
-from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
-from training_speed import Turn, flops
+from stacq.training.loop import compiled_advance
+from training_speed import Turn, flops, training
 
 SEEDS, CHUNK, CHUNKS = 5, 1000, 6
 BAR = {"stacq": 0.6, "td3bc": 0.12}  # ms per step of five seeds
@@ -63,18 +62,7 @@ def random_work(rows: int, algorithm: str) -> Work:
 
 def started(work: Work) -> tuple[Turn, float]:
     """A function that goes on by so many steps, and the seconds that its first call took beyond a later one."""
-    algorithm, seeds = ALGORITHMS[work.algorithm], jnp.arange(SEEDS)
-    updates = algorithm.phases(work.config)[0].updates
-    state = init_states(algorithm, seeds, work.sizes, work.config)
-    sums = zero_sums(updates, state, work.world, seeds, work.config)
-    carry = Carry(state, sums, jnp.asarray(0, jnp.int32))
-    advance = compiled_advance()
-
-    def turn(steps: int) -> object:
-        nonlocal carry
-        carry = advance(carry, work.world, seeds, work.config, updates, steps // len(updates))
-        return carry.step.block_until_ready()
-
+    turn = training(work.algorithm, work.world, work.sizes, work.config, SEEDS)
     seconds = [_seconds(turn), _seconds(turn)]
     return turn, seconds[0] - seconds[1]
 

@@ -83,9 +83,14 @@ def config(name: str) -> Any:
 
 
 def ours(name: str, world: World, seeds: int) -> Turn:
-    algorithm, cfg, numbers = ALGORITHMS[name], config(name), jnp.arange(seeds)
+    return training(name, world, Sizes(STATE, ACTION), config(name), seeds)
+
+
+def training(name: str, world: World, sizes: Sizes, cfg: Any, seeds: int) -> Turn:
+    """A function that trains on by so many steps, all seeds in one program."""
+    algorithm, numbers = ALGORITHMS[name], jnp.arange(seeds)
     updates = algorithm.phases(cfg)[0].updates
-    state = init_states(algorithm, numbers, Sizes(STATE, ACTION), cfg)
+    state = init_states(algorithm, numbers, sizes, cfg)
     carry = Carry(state, zero_sums(updates, state, world, numbers, cfg), jnp.asarray(0, jnp.int32))
     advance = compiled_advance()
 

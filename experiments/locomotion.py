@@ -94,16 +94,16 @@ def stages(name: str, runs: list[str], rows: int | None, recipe: str) -> Stages:
 
 def run_lanes(plan: Plan, alphas: list[float], directory: Path) -> None:
     """Train some seeds with every alpha (the preset's if there are none), and leave a run directory."""
-    schedule = plan.schedule
-    manifest = plan.manifest()
-    task = make_task(plan)
+    schedule, manifest = plan.schedule, plan.manifest()
+    lanes = np.repeat(alphas, len(schedule.seeds)).astype(np.float32)
     if alphas:
-        lanes = np.repeat(alphas, len(schedule.seeds)).astype(np.float32)
-        task = task._replace(config=replace(task.config, alpha=jnp.asarray(lanes)))
         schedule = replace(schedule, seeds=tuple(range(len(lanes))))
         manifest = {**manifest, "alphas": lanes.tolist(), "seeds": list(schedule.seeds)}
     with Run(directory, manifest, resume=True) as run:
         if not (directory / RESULT).exists():
+            task = make_task(plan)
+            if alphas:
+                task = task._replace(config=replace(task.config, alpha=jnp.asarray(lanes)))
             train(task, schedule, run, protocol=protocol_of(plan))
             write_json(directory / RESULT, result_of(directory))
 

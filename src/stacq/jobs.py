@@ -16,10 +16,8 @@ from stacq.evaluation import EpisodeRecord, check_fit, check_numbers, crew_size,
 from stacq.policy import Actor
 from stacq.progress import progress
 from stacq.report.statistics import describe
-from stacq.runs import Run, new_directory
+from stacq.runs import RUNS, Run, new_directory
 from stacq.workers import WorkerPool
-
-RUNS = Path("runs")
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ from stacq.report.reach_figure import draw_stitching
 from stacq.report.reach_text import print_stitching
 from stacq.report.summary_figure import figure_format, save_figure
 from stacq.report.training_text import TrainingDisplay, describe_plan, describe_result
-from stacq.training.job import RUNS, Options, Trained, check_options, make_plan, run_directory, run_job, selected
+from stacq.runs import RUNS
+from stacq.training.job import Options, Trained, check_options, make_plan, run_directory, run_job, selected
 
 QUALITY = "quality.json"
 

@@ -28,6 +28,7 @@ from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
 from stacq.files import unwritable, write_json, write_text
 
+RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
 PACKAGES = ("stacq", "numpy", "jax", "jaxlib", "h5py", "gymnasium", "mujoco")
 

@@ -78,9 +78,8 @@ def frozen_for(backend: str, network: MLP) -> MLP:
     """
     if backend == "cpu":
         return network
-    weights, biases = (
-        (first, *(each.astype(jnp.bfloat16) for each in rest)) for first, *rest in (network.weights, network.biases)
-    )
+    half: MLP = jax.tree.map(lambda values: values.astype(jnp.bfloat16), network)
+    weights, biases = (network.weights[0], *half.weights[1:]), (network.biases[0], *half.biases[1:])
     return replace(network, weights=weights, biases=biases)
 
 

@@ -23,12 +23,11 @@ from stacq.errors import InputError
 from stacq.files import content_hash, home, write_json
 from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets
-from stacq.runs import Run
+from stacq.runs import RUNS, Run
 from stacq.training.evaluations import Protocol
 from stacq.training.finished import RESULT, final_policies
 from stacq.training.train import Listener, Schedule, Task, check_schedule, train
 
-RUNS = Path("runs")
 LEAST_EVERY = 100  # steps between two evaluations, unless fewer are asked for
 
 
