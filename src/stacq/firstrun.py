@@ -17,6 +17,7 @@ from stacq.reach.build import ReachConfig
 from stacq.reach.sets import ReachableSets
 from stacq.report.page import MazePicture, Rollout, read_run, write_page
 from stacq.report.statistics import describe, difference
+from stacq.report.tables import plural
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
@@ -48,6 +49,7 @@ def first_run(job: FirstRun) -> Path:
     console = Console()
     infos: Infos = "all" if job.source.startswith(MAZES) else ()  # which path a walk follows
     dataset = load(job.source, infos=infos, conventions=job.conventions)
+    console.print(_announced(job, dataset), soft_wrap=True)
     found = {}
     for number, method in enumerate(job.methods, 1):
         options = Options(method, seeds=job.seeds, small=job.small)
@@ -64,6 +66,17 @@ def first_run(job: FirstRun) -> Path:
     page = write_page(job.out / f"{name}.html", runs, title=_title(dataset, maze), maze=picture)
     console.print(f"page: {page}", soft_wrap=True)
     return page
+
+
+def _announced(job: FirstRun, dataset: Dataset) -> str:
+    """What comes, before anything long begins."""
+    names = [label(Options(method)) for method in job.methods]
+    methods = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    what = f"{dataset.name or job.source}, {len(dataset):,} rows"
+    text = f"{what}: {methods}, {plural(job.seeds, 'seed')} each, then one page"
+    if job.source.startswith(MAZES):
+        return f"{text}; two or three minutes on two cores"
+    return f"{text}; every training says how long it will take"
 
 
 def _maze_of(dataset: Dataset) -> Maze | None:

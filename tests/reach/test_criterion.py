@@ -184,6 +184,7 @@ def test_the_text_names_criterion_recall_and_worst_dimension(monkeypatch: pytest
     assert f"{known['recall']:.1%} of 40 held-out rows" in text and "states per state" in text
     assert re.search(rf"fails most often +dimension {known['worst_dimension']}\b", text)
     assert "warning: only" in text and "`--criterion calibrated`" in text
+    assert "closest to failing" in text_of(reachable_sets(dataset, dynamics, replace(strict, epsilon=9.0)), dataset)
     text = text_of(reachable_sets(dataset, dynamics, CALIBRATED), dataset)
     assert "by the calibrated criterion: epsilon 0.1" in text and "norm" not in text and "recall 0.95" in text
     assert "of 20 held-out rows" in text and "--criterion" not in text

@@ -1,6 +1,5 @@
 """Charts as inline SVG. Colours and type come from page.css, so that they follow the reader's theme."""
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from stacq.report.page_svg import (
     tick_text,
 )
 from stacq.report.statistics import Estimate, Profile, describe
+from stacq.report.tables import doubling_bins
 from stacq.types import Float64s
 
 WIDTH, HEIGHT = 520.0, 300.0
@@ -184,21 +184,7 @@ def scale_around(estimates: Sequence[Estimate], reference: float | None = None) 
 def size_bins(sizes: Mapping[str, Any]) -> list[tuple[str, float]]:
     """Counts of states by set size: one bar for each size, or for each doubling where sizes are large."""
     counts = {int(size): finite(count) for size, count in sizes.items() if size.isdecimal() and finite(count) > 0}
-    if not counts:
-        return []
-    largest = max(counts)
-    if largest - min(counts) < MOST_BARS:
-        return [(str(size), counts.get(size, 0.0)) for size in range(min(counts), largest + 1)]
-    edges = [min(0, min(counts)), 1, *(2**power + 1 for power in range(largest.bit_length() + 1))]
-    bins = []
-    for first, after in itertools.pairwise(edges):
-        count = sum(value for size, value in counts.items() if first <= size < after)
-        bins.append((str(first) if after == first + 1 else f"{first}–{after - 1}", count))
-    while not bins[0][1]:
-        bins = bins[1:]
-    while not bins[-1][1]:
-        bins = bins[:-1]
-    return bins
+    return doubling_bins(counts, MOST_BARS)
 
 
 def histogram(bins: Sequence[tuple[str, float]], *, title: str, x_label: str) -> Markup:

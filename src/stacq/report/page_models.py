@@ -122,7 +122,7 @@ def _reach_card(dataset: str, reach: Mapping[str, Any]) -> Markup | None:
         "criterion": str(reach["criterion"]) if reach.get("criterion") else None,
         "epsilon": f"{reach['epsilon']:g}" if math.isfinite(finite(reach.get("epsilon"))) else None,
         "true successors that pass": percent(recall) if math.isfinite(recall := finite(reach.get("recall"))) else None,
-        "dimension that fails most": str(reach["worst_dimension"])
+        "closest to failing" if recall == 1 else "fails most often": f"dimension {reach['worst_dimension']}"
         if reach.get("worst_dimension") is not None
         else None,
     }

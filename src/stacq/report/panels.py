@@ -8,21 +8,21 @@ INK, GREY, FAINT = "#2b2b2b", "#6f6f6f", "#dddddd"
 # Okabe and Ito's palette: told apart with every kind of colour vision.
 BLUE, ORANGE, SAND = "#0072b2", "#d55e00", "#e69f00"
 SKY = "#a6cee8"  # a light shade of the blue
-SIZE = (16.0, 10.0)  # inches
+WIDTH, HEIGHT = 16.0, 10.0  # inches
 DPI = 100
 DASHED = (0, (4, 3))
 PLAIN_TICKS = "{x:g}"
 MOST_TICKS = 12  # of an axis of dimensions
 
 
-def page(title: str, subtitle: str) -> Figure:
+def page(title: str, subtitle: str, height: float = HEIGHT) -> Figure:
     """An empty page under its two lines of heading."""
-    figure = Figure(figsize=SIZE, dpi=DPI, layout="constrained", facecolor="white")
+    figure = Figure(figsize=(WIDTH, height), dpi=DPI, layout="constrained", facecolor="white")
     engine = figure.get_layout_engine()
     assert engine is not None
-    engine.set(rect=(0.01, 0.01, 0.98, 0.9), w_pad=0.12, h_pad=0.14)  # type: ignore[call-arg]
-    figure.text(0.018, 0.972, title, size=19, weight="bold", color=INK, va="center", parse_math=False)
-    figure.text(0.018, 0.936, subtitle, size=11, color=GREY, va="center")
+    engine.set(rect=(0.01, 0.01, 0.98, 0.99 - 0.9 / height), w_pad=0.12, h_pad=0.14)  # type: ignore[call-arg]
+    figure.text(0.018, 1 - 0.28 / height, title, size=19, weight="bold", color=INK, va="center", parse_math=False)
+    figure.text(0.018, 1 - 0.64 / height, subtitle, size=11, color=GREY, va="center")
     return figure
 
 

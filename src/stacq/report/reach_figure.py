@@ -4,14 +4,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from stacq.data.dataset import Dataset
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching
+from stacq.report.panels import BLUE, ORANGE, page, panel, shortened, whole_ticks
 from stacq.types import Float64s, Ints
 
-INK, GREY, PATH, STITCH, BAR = "#262626", "#6b6b6b", "#b8bec4", "#d55e00", "#0072b2"
+PATH = "#b8bec4"
+HEIGHT = 7.0  # inches
 MOST_STITCHES = 1500
 MOST_EPISODES = 60
 FIT_ROWS = 5_000
@@ -19,24 +20,20 @@ FIT_ROWS = 5_000
 
 def draw_stitching(dataset: Dataset, sets: ReachableSets, found: Stitching) -> Figure:
     """Left, the distribution of set sizes; right, paths of episodes and the stitches that join them."""
-    figure = Figure(figsize=(14, 6.5), dpi=100, layout="constrained", facecolor="white")
+    more = f"{found.extra:.3g} reachable states per state beyond the own successor"
+    figure = page(f"Reachable sets of {shortened(dataset.name or 'unnamed dataset')}", more, HEIGHT)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.5])
     _draw_sizes(left, found)
     _draw_stitches(right, dataset, sets)
-    figure.suptitle(
-        f"{dataset.name or 'dataset'}: {found.extra:.2f} reachable states beyond the own successor",
-        x=0.01, ha="left", size=15, weight="bold", color=INK,
-    )  # fmt: skip
     return figure
 
 
 def _draw_sizes(ax: Axes, found: Stitching) -> None:
     sizes, counts = (np.array(column) for column in zip(*found.size_histogram, strict=True))
-    ax.bar(sizes, counts, width=0.9, color=BAR)
+    ax.bar(sizes, counts, width=0.9, color=BLUE)
     ax.set(xlabel="states in the set", ylabel="states of the data", yscale="log")
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-    ax.set_title("Sizes of reachable sets", loc="left", color=INK, weight="bold")
-    ax.spines[["top", "right"]].set_visible(False)
+    panel(ax, "Sizes of reachable sets", f"{found.more_than_own:.1%} hold more than the own successor")
+    ax.xaxis.set_major_locator(whole_ticks())
 
 
 def _draw_stitches(ax: Axes, dataset: Dataset, sets: ReachableSets) -> None:
@@ -45,12 +42,10 @@ def _draw_stitches(ax: Axes, dataset: Dataset, sets: ReachableSets) -> None:
     paths = [points[dataset.episode(int(index))] for index in chosen]
     ax.add_collection(LineCollection(paths, colors=PATH, linewidths=0.6))
     start, stop = points[stitches[0]], points[np.minimum(stitches[1] + 1, len(points) - 1)]
-    ax.add_collection(LineCollection(list(np.stack([start, stop], axis=1)), colors=STITCH, linewidths=0.8, alpha=0.7))
+    ax.add_collection(LineCollection(list(np.stack([start, stop], axis=1)), colors=ORANGE, linewidths=0.8, alpha=0.7))
     ax.autoscale_view()
-    ax.set(xlabel="first principal component", ylabel="second principal component")
-    title = f"Paths of {len(chosen)} episodes, {len(stitches[0]):,} stitches between them"
-    ax.set_title(title, loc="left", color=INK, weight="bold")
-    ax.spines[["top", "right"]].set_visible(False)
+    ax.set(**_axis_names(dataset))
+    panel(ax, f"Paths of {len(chosen)} episodes", f"{len(stitches[0]):,} stitches between them")
 
 
 def _sampled(dataset: Dataset, sets: ReachableSets) -> tuple[Ints, tuple[Ints, Ints]]:
@@ -69,8 +64,16 @@ def _sampled(dataset: Dataset, sets: ReachableSets) -> tuple[Ints, tuple[Ints, I
     return chosen, (anchors[picked], rows[picked])
 
 
+def _axis_names(dataset: Dataset) -> dict[str, str]:
+    names = {1: ("step of the episode", "state"), 2: ("state dimension 0", "state dimension 1")}
+    across, up = names.get(dataset.observation_size, ("first principal component", "second principal component"))
+    return {"xlabel": across, "ylabel": up}
+
+
 def _projected(dataset: Dataset) -> Float64s:
-    """The plane of greatest variance of the scaled states; a single dimension is drawn against time."""
+    """The plane of greatest variance of the scaled states; a plane as it is, a single dimension against time."""
+    if dataset.observation_size == 2:
+        return dataset.observations.astype(np.float64)
     scale = dataset.observations.std(axis=0, dtype=np.float64) + 1e-9
     values = (dataset.observations - dataset.observations.mean(axis=0, dtype=np.float64)) / scale
     if values.shape[1] == 1:

@@ -1,5 +1,6 @@
 """Reachable sets as text."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -7,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from stacq.reach.stitching import Stitching
+from stacq.report.tables import doubling_bins
 
-BARS = 12  # set sizes shown by themselves; larger ones share the last line
+BARS = 12  # lines at most
 BAR_WIDTH = 36
 
 
@@ -24,12 +26,13 @@ def print_stitching(found: Stitching, options: Mapping[str, Any], console: Conso
     if found.recall is not None:
         table.add_row("true successors that pass", f"{found.recall:.1%} of {_judged_on(found)}")
     if found.known:
-        table.add_row("fails most often", f"dimension {found.known['worst_dimension']}")
+        label = "closest to failing" if found.recall == 1 else "fails most often"
+        table.add_row(label, f"dimension {found.known['worst_dimension']}")
     console.print(table)
     console.print("\nset size   states")
-    for label, count in _grouped(found):
-        bar = "#" * max(1, round(BAR_WIDTH * count / found.rows))
-        console.print(f"{label:>8}   {count:>10,}  {bar}", soft_wrap=True)
+    for label, count in doubling_bins(dict(found.size_histogram), BARS):
+        bar = "#" * math.ceil(BAR_WIDTH * count / found.rows)
+        console.print(f"{label:>8}   {count:>10,.0f}  {bar}", soft_wrap=True)
     for warning in found.warnings():
         console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
 
@@ -49,9 +52,3 @@ def _judged_on(found: Stitching) -> str:
         return "all rows"
     kind = "held-out rows" if found.known["held_out"] else "rows, which the models may have seen"
     return f"{found.known['rows']:,} {kind}"
-
-
-def _grouped(found: Stitching) -> list[tuple[str, int]]:
-    single = [(str(size), count) for size, count in found.size_histogram if size < BARS]
-    rest = sum(count for size, count in found.size_histogram if size >= BARS)
-    return [*single, (f"{BARS} to {found.largest}", rest)] if rest else single

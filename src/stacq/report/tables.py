@@ -1,6 +1,7 @@
 """Tables and numbers as every textual report writes them."""
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from rich import box
@@ -62,3 +63,22 @@ def number(value: float, digits: int = 4) -> str:
     if not 1e-3 <= size < 1e6:
         return f"{value:.{digits - 2}e}"
     return f"{value:,.{max(0, digits - 1 - int(np.floor(np.log10(size))))}f}"
+
+
+def doubling_bins(counts: Mapping[int, float], most: int) -> list[tuple[str, float]]:
+    """Counts by size: one bin for each size, or for each doubling where that would be more than `most`."""
+    if not counts:
+        return []
+    smallest, largest = min(counts), max(counts)
+    if largest - smallest < most:
+        return [(str(size), counts.get(size, 0.0)) for size in range(smallest, largest + 1)]
+    edges = [min(0, smallest), 1, *(2**power + 1 for power in range(largest.bit_length() + 1))]
+    bins = []
+    for first, after in itertools.pairwise(edges):
+        count = sum(value for size, value in counts.items() if first <= size < after)
+        bins.append((str(first) if after == first + 1 else f"{first}–{after - 1}", count))
+    while not bins[0][1]:
+        bins = bins[1:]
+    while not bins[-1][1]:
+        bins = bins[:-1]
+    return bins
