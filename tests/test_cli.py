@@ -192,17 +192,22 @@ def test_interrupted_evaluations_keep_what_was_done(tmp_path: Path, blow: signal
     assert "Traceback" not in error and (code == -9 or "kept" in error)
 
 
+# Says when Python is up: interrupted before that, it ends in ways of its own.
+MODULE = "import runpy; print('up', flush=True); runpy.run_module('stacq', run_name='__main__', alter_sys=True)"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.05, 0.2, 0.4, 1.0])
 def test_ctrl_c_at_any_moment_of_the_start(tmp_path: Path, seconds: float) -> None:
-    command = [sys.executable, "-m", "stacq", "data", "generate", "hopper-medium", "--size", "100000"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+    command = [sys.executable, "-c", MODULE, "data", "generate", "hopper-medium", "--size", "100000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "up\n"
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
         error = process.stderr.read()
         code = process.wait(timeout=20)
-    if code != -signal.SIGINT:  # before Python itself is up, the signal ends the process
+    if code != -signal.SIGINT:  # before our own code is up, the signal ends the process
         assert code == 130 and "Traceback" not in error
     assert list((tmp_path / "home").rglob("*.hdf5")) == []
 

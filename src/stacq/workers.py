@@ -202,8 +202,9 @@ def serve() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever sends it: the parent decides
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not land between the answers
-    answers.write(READY)
-    answers.flush()
+    with contextlib.suppress(BrokenPipeError):  # a parent may be gone before it could count us among its workers
+        answers.write(READY)
+        answers.flush()
     calls: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_receive, args=(sys.stdin.buffer, calls), daemon=True).start()
     while True:
