@@ -53,6 +53,7 @@ RUNS: dict[str, tuple[Options, ReachConfig]] = {
     "td3bc": (Options("td3bc"), ReachConfig()),
     "td3bc-4": (Options("td3bc", variant="four-critics"), ReachConfig()),
     "stacq": (Options("stacq"), ReachConfig()),
+    "layer-norm": (Options("stacq", variant="layer-norm"), ReachConfig()),
     "own-only": (Options("stacq", own_only=True), ReachConfig()),
     "authors": (Options("stacq", variant="authors"), ReachConfig()),
     "action": (Options("stacq", variant="action"), ReachConfig()),

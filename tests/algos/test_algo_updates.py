@@ -79,6 +79,18 @@ def test_a_run_is_decided_by_its_seed_and_config_alone(name: str) -> None:
         assert not same(of_seed(mixed[0], 1), of_seed(ours[0], 1))
 
 
+def test_draws_made_beforehand_are_those_of_each_step() -> None:
+    """On a GPU the number of turns is known when the program is made; the run is the same."""
+    world, seeds, cfg = small_world(sizes=[3] * 12), jnp.asarray((3, 5)), CONFIGS["td3bc"]
+    (phase,) = ALGORITHMS["td3bc"].phases(cfg)
+    state = started("td3bc", (3, 5))
+    start = Carry(state, zero_sums(phase.updates, state, world, seeds, cfg), jnp.asarray(4, jnp.int32))
+    known = jax.jit(advance, static_argnames=("updates", "turns"))
+    ours = known(start, world, seeds, cfg, updates=phase.updates, turns=3)
+    theirs = ADVANCE(start, world, seeds, cfg, updates=phase.updates, turns=3)
+    jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
 @pytest.mark.parametrize(
     "name", ["bc", *(pytest.param(each, marks=pytest.mark.slow) for each in ("stacq", "onestep-stacq", "td3bc"))]
 )

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from algo_cases import S, listed, point_dynamics, random_dynamics, recording, sets_of
 
-from stacq.algos.world import draw_batch, make_world, own_only, pair_slots
+from stacq.algos.world import draw_rows, make_world, own_only, pair_slots
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
@@ -79,7 +79,7 @@ def test_a_cut_row_is_no_anchor_and_episodes_are_not_chained_to_the_next() -> No
     s, s_next = np.asarray(world.rows.all.s), np.asarray(world.rows.all.s_next)
     inside = np.flatnonzero(links)
     np.testing.assert_array_equal(s_next[inside], s[inside + 1])
-    batches = np.asarray(jax.vmap(lambda key: draw_batch(world, key, 64).row)(jax.random.split(jax.random.key(0), 50)))
+    batches = np.asarray(jax.vmap(lambda key: draw_rows(world, key, 64))(jax.random.split(jax.random.key(0), 50)))
     counts = np.bincount(batches.ravel(), minlength=12)
     assert counts[11] == 0 and (np.abs(counts[:11] - 3200 / 11) < 5 * np.sqrt(3200 / 11)).all()
 

@@ -23,7 +23,13 @@ AUTHORS = {"pairs": "dataset", "margin": 1e-4}
 """What the authors' code does where it differs from the paper; what belongs to other stages is in docs/stacq.md."""
 ANTMAZE_STACQ = {"targets": "independent", "actor_q": "first", "reward": "row"}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
-    "stacq": {"paper": {}, "authors": AUTHORS, "action": {"pull": "action"}, "step": {"pull": "step"}},
+    "stacq": {
+        "paper": {},
+        "layer-norm": {"layer_norm": True},
+        "authors": AUTHORS,
+        "action": {"pull": "action"},
+        "step": {"pull": "step"},
+    },
     "onestep-stacq": {"paper": {}},
     "td3bc": {"paper": {}, "four-critics": {"critics": 4}},
     "bc": {"paper": {}},

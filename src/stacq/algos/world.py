@@ -111,10 +111,9 @@ class Pairs(NamedTuple):
     total: jax.Array  # pairs there were; more than E is an overflow
 
 
-def draw_batch(world: World, key: jax.Array, size: int) -> Batch:
-    """Rows uniformly at random, with replacement."""
-    picks = jax.random.randint(key, (size,), 0, world.anchors.shape[0])
-    return gather(world.rows, world.anchors[picks])
+def draw_rows(world: World, key: jax.Array, size: int) -> jax.Array:
+    """Row numbers of a batch, [size]: uniformly at random, with replacement."""
+    return world.anchors[jax.random.randint(key, (size,), 0, world.anchors.shape[0])]
 
 
 def gather(rows: Rows, index: jax.Array) -> Batch:
@@ -151,7 +150,7 @@ def _spread_out(total: jax.Array, key: jax.Array, slots: int) -> jax.Array:
     """0, 1, 2, ... if `total` fits into the slots, else floor((k total + u) / slots) for k = 0, 1, ..., exactly."""
     k = jnp.arange(slots, dtype=jnp.uint32)
     whole = total.astype(jnp.uint32)
-    offset = jax.random.randint(key, (), 0, jnp.maximum(total, 1)).astype(jnp.uint32)
+    offset = jax.random.bits(key) % jnp.maximum(whole, 1)
     thinned = k * (whole // slots) + (k * (whole % slots) + offset) // slots
     return jnp.where(total > slots, thinned, k).astype(jnp.int32)
 

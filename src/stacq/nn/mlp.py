@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
+
+TENSOR_FLOAT = 8.0  # compute capability from which an NVIDIA GPU has the format
 
 
 @jax.tree_util.register_dataclass
@@ -28,7 +30,7 @@ class MLP:
     layer_norm: bool = field(default=False, metadata={"static": True})
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        x = jnp.matmul(x, self.weights[0], precision=jax.lax.Precision.HIGHEST) + self.biases[0]
+        x = jnp.matmul(x, self.weights[0], precision=_exactly()) + self.biases[0]
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             x = jax.nn.relu(_standardised(x) if self.layer_norm else x)
             x = x.astype(weight.dtype) @ weight + bias
@@ -81,6 +83,15 @@ def frozen_for(backend: str, network: MLP) -> MLP:
     half: MLP = jax.tree.map(lambda values: values.astype(jnp.bfloat16), network)
     weights, biases = (network.weights[0], *half.weights[1:]), (network.biases[0], *half.biases[1:])
     return replace(network, weights=weights, biases=biases)
+
+
+@cache
+def _exactly() -> jax.lax.Precision | jax.lax.DotAlgorithmPreset:
+    """Products to float32's accuracy. NVIDIA's later GPUs get there faster by three products of split factors."""
+    device = jax.devices()[0]
+    if device.platform == "gpu" and float(getattr(device, "compute_capability", 0)) >= TENSOR_FLOAT:
+        return jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
+    return jax.lax.Precision.HIGHEST
 
 
 def _standardised(x: jax.Array) -> jax.Array:
