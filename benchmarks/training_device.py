@@ -1,12 +1,13 @@
-"""Milliseconds per training step on the device at hand, five seeds side by side, nothing evaluated.
+"""Milliseconds per training step on the device at hand, five seeds side by side.
 
-    python benchmarks/training_device.py --dataset stacq/walker2d-medium-v0
-    python benchmarks/training_device.py --rows 2000000
+    python benchmarks/training_device.py --dataset stacq/walker2d-medium-v0 --profile --evaluation
+    python benchmarks/training_device.py --rows 2000000 --only stacq
 
 With a dataset, its own dynamics and reachable sets are used, or made first. Without one, random data of a walking
 robot's sizes with one reachable state for every row: what a dataset of that many rows needs in memory. Compilation is
 timed apart, in a fresh cache, and a second time with the program on disk. `--profile` adds where the time of a step
-goes. The bars are those of an H200: on a CPU there is nothing to measure here, `training_speed.py` is for that.
+goes, `--evaluation` what the paper's protocol beside the training costs: ten episodes of every seed each 5,000 steps.
+The bars are those of an H200: on a CPU there is nothing to measure here, `training_speed.py` is for that.
 """
 
 import argparse
@@ -16,6 +17,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,12 +30,15 @@ from stacq.algos.common import Sizes
 from stacq.algos.world import World
 from stacq.pipeline import fit_dynamics
 from stacq.reach.build import reachable_sets
-from stacq.training.job import Options, make_plan, make_task
+from stacq.runs import Run
+from stacq.training.job import Options, Plan, make_plan, make_task, protocol_of
 from stacq.training.loop import compiled_advance
+from stacq.training.train import Report, train
 from training_speed import Turn, flops, training
 
 SEEDS, CHUNK, CHUNKS = 5, 1000, 6
 BAR = {"stacq": 0.6, "td3bc": 0.12}  # ms per step of five seeds
+EVAL_EVERY, MEASURED, EVALUATION_BAR = 5_000, (10_000, 40_000), 0.2
 
 
 class Work(NamedTuple):
@@ -43,14 +48,40 @@ class Work(NamedTuple):
     config: Any
 
 
-def real_work(name: str, algorithm: str) -> Work:
+def real_plan(name: str, options: Options) -> Plan:
     dataset = load(generate(name)) if name.startswith("stacq/") else load(name)
     dynamics = sets = None
-    if ALGORITHMS[algorithm].NEEDS_REACHABILITY:
+    if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
         dynamics = fit_dynamics(dataset, "default").dynamics
-        sets = reachable_sets(dataset, dynamics, engine="cpu" if jax.default_backend() == "cpu" else "gpu")
-    task = make_task(make_plan(dataset, Options(algorithm, evaluate=False), dynamics, sets))
+        sets = reachable_sets(dataset, dynamics, engine="gpu")
+    return make_plan(dataset, options, dynamics, sets)
+
+
+def real_work(name: str, algorithm: str) -> Work:
+    task = make_task(real_plan(name, Options(algorithm, evaluate=False)))
     return Work(algorithm, task.world, task.sizes, task.config)
+
+
+def loop_speed(plan: Plan) -> float:
+    """Milliseconds per step of the whole loop, files and all, after a while."""
+    first, last = MEASURED
+    seen: dict[int, float] = {}
+
+    def note(report: Report) -> None:
+        seen.setdefault(report.step, time.perf_counter())
+
+    with tempfile.TemporaryDirectory() as folder, Run(Path(folder) / "run", plan.manifest()) as run:
+        train(make_task(plan), plan.schedule, run, protocol=protocol_of(plan), listener=note)
+    return (seen[last] - seen[first]) / (last - first) * 1e3
+
+
+def evaluation(name: str, algorithm: str) -> Iterator[str]:
+    options = Options(algorithm, steps=MEASURED[-1], eval_every=EVAL_EVERY)
+    alone = loop_speed(real_plan(name, replace(options, evaluate=False)))
+    beside = loop_speed(real_plan(name, options))
+    more = beside / alone - 1
+    yield f"{algorithm}, the whole loop: {alone:.3f} ms a step, with evaluation {beside:.3f}"
+    yield f"  {more:+.0%}; bar +{EVALUATION_BAR:.0%}: {'met' if more <= EVALUATION_BAR else 'MISSED'}"
 
 
 def random_work(rows: int, algorithm: str) -> Work:
@@ -123,6 +154,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the random data, where no dataset is named")
     parser.add_argument("--only", choices=list(BAR))
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--evaluation", action="store_true", help="needs a dataset")
     chosen = parser.parse_args()
     if jax.default_backend() == "cpu":
         print("no GPU here: nothing to measure")
@@ -133,6 +165,8 @@ def main() -> None:
         for algorithm in [chosen.only] if chosen.only else ["td3bc", "stacq"]:
             work = real_work(chosen.dataset, algorithm) if chosen.dataset else random_work(chosen.rows, algorithm)
             show(work, kernels=chosen.profile)
+            if chosen.evaluation and chosen.dataset:
+                print("\n".join(evaluation(chosen.dataset, algorithm)), flush=True)
 
 
 if __name__ == "__main__":

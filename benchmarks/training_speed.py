@@ -71,7 +71,6 @@ def make_world(arrays: dict[str, Array]) -> World:
         anchors=jnp.arange(ROWS, dtype=jnp.int32),
         usable=jnp.ones(ROWS, bool),
         chained=jnp.ones(ROWS, bool),
-        step=jnp.full(STATE, 0.1),
         ensemble=frozen_for(jax.default_backend(), models),
         extras=Extras(on_device["start"], on_device["size"], on_device["rows"], on_device["a"]),
     )

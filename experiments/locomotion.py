@@ -1,7 +1,7 @@
 """Training at full size on regenerated locomotion data, for the tables of docs/results.md.
 
     python experiments/locomotion.py --datasets hopper-medium walker2d-medium --runs stacq own-only td3bc bc
-    python experiments/locomotion.py --datasets hopper-medium --runs step --steps 100000 --alphas 0.3 1 3 10 --seeds 2
+    python experiments/locomotion.py --runs robust --steps 100000 --alphas 12 24 36 54 --seeds 2
     python experiments/locomotion.py --table runs/training.jsonl
 
 Every run adds a line to `training.jsonl`: settings, scores of every evaluation and seed, the critics' value beside the
@@ -54,10 +54,9 @@ RUNS: dict[str, tuple[Options, ReachConfig]] = {
     "td3bc-4": (Options("td3bc", variant="four-critics"), ReachConfig()),
     "stacq": (Options("stacq"), ReachConfig()),
     "layer-norm": (Options("stacq", variant="layer-norm"), ReachConfig()),
+    "robust": (Options("stacq", variant="robust"), ReachConfig()),
     "own-only": (Options("stacq", own_only=True), ReachConfig()),
     "authors": (Options("stacq", variant="authors"), ReachConfig()),
-    "action": (Options("stacq", variant="action"), ReachConfig()),
-    "step": (Options("stacq", variant="step"), ReachConfig()),
     "calibrated": (Options("stacq"), ReachConfig(criterion="calibrated")),
     "onestep": (Options("onestep-stacq"), ReachConfig()),
 }

@@ -64,15 +64,6 @@ def stacq_state(seed: int = 4, critics: int = 3, layer_norm: bool = False) -> st
     )
 
 
-Inputs = Literal["states", "step"]
-
-
-def pair(s: Any, s_next: Any, world: World, inputs: Inputs) -> Float64s:
-    """What networks are shown of s' beside s."""
-    there = np.asarray(s_next, np.float64)
-    return (there - np.asarray(s, np.float64)) / np.asarray(world.step, np.float64) if inputs == "step" else there
-
-
 def slow(learner: Learner) -> MLP:
     assert learner.target is not None
     return learner.target
@@ -167,7 +158,7 @@ def stacq_edges(
     data = world.rows.all
 
     def told(s: Any, s_next: Any) -> float:
-        return float(net(reward, joined(s, pair(s, s_next, world, cfg.inputs)))[0])
+        return float(net(reward, joined(s, s_next))[0])
 
     for i in range(len(rows)):
         r = float(batch.r[i]) if cfg.reward == "row" else told(batch.s[i], batch.s_next[i])
@@ -180,14 +171,11 @@ def stacq_edges(
     return found
 
 
-@pytest.mark.parametrize("inputs", ["states", "step"])
 @pytest.mark.parametrize("pairs", ["cross", "dataset"])
 @pytest.mark.parametrize("reward", ["model", "row"])
-def test_the_pairs_that_critics_learn_from(
-    inputs: Inputs, pairs: Literal["cross", "dataset"], reward: Literal["model", "row"]
-) -> None:
+def test_the_pairs_that_critics_learn_from(pairs: Literal["cross", "dataset"], reward: Literal["model", "row"]) -> None:
     world, state = small_world(), stacq_state()
-    cfg, batch = stacq.Config(inputs=inputs, pairs=pairs, reward=reward, slots=24), batch_of(world, ROWS)
+    cfg, batch = stacq.Config(pairs=pairs, reward=reward, slots=24), batch_of(world, ROWS)
     assert world.extras is not None
     drawn_pairs = pairs_by_hand(world.extras, ROWS, cfg.slots)
     found = jax.jit(stacq.edges)(batch, drawn_pairs, world, state.reward.network, cfg)
@@ -196,25 +184,20 @@ def test_the_pairs_that_critics_learn_from(
     count = len(wanted)
     for values, place in ((found.s, 0), (found.s_next, 1), (found.r, 2), (found.done, 3)):
         np.testing.assert_allclose(values[:count], np.array([each[place] for each in wanted]), **CLOSE)
-    seen = [pair(s, s_next, world, inputs) for s, s_next, *_ in wanted]
-    np.testing.assert_allclose(found.seen[:count], seen, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(found.weight, [1.0] * count + [0.0] * (len(ROWS) + cfg.slots - count))
 
 
 def an_edge(world: World, seed: int = 9, count: int = 8) -> Edges:
     rng = np.random.default_rng(seed)
-    arrays = *rng.normal(size=(3, count, S)), rng.normal(size=count)
+    arrays = *rng.normal(size=(2, count, S)), rng.normal(size=count)
     done, weight = (np.arange(count) % 3 == 1).astype(float), np.array([1, 1, 1, 1, 1.5, 1.5, 0, 0])
     return Edges(*(jnp.asarray(each, jnp.float32) for each in (*arrays, done, weight)))
 
 
-@pytest.mark.parametrize(
-    ("targets", "layer_norm", "inputs"),
-    [("shared", False, "states"), ("independent", True, "states"), ("shared", True, "step")],
-)
-def test_the_target_of_stacq(targets: Literal["shared", "independent"], layer_norm: bool, inputs: Inputs) -> None:
+@pytest.mark.parametrize(("targets", "layer_norm"), [("shared", False), ("independent", True)])
+def test_the_target_of_stacq(targets: Literal["shared", "independent"], layer_norm: bool) -> None:
     world, state = small_world(), stacq_state(layer_norm=layer_norm)
-    cfg = stacq.Config(critics=3, targets=targets, inputs=inputs, discount=0.9, target_noise=0.7, noise_clip=0.4)
+    cfg = stacq.Config(critics=3, targets=targets, discount=0.9, target_noise=0.7, noise_clip=0.4)
     pairs = an_edge(world)
     draws = drawn(KEY, len(pairs.r))
     wanted = np.zeros((3, len(pairs.r)))
@@ -223,9 +206,7 @@ def test_the_target_of_stacq(targets: Literal["shared", "independent"], layer_no
     for p in range(len(pairs.r)):
         a = disturbed(policy(slow(state.actor), pairs.s_next[p]), draws[p], 0.7, 0.4)
         beyond = model(world, pairs.s_next[p], a)
-        q = [
-            q_of(slow(state.critic), m, pairs.s_next[p], pair(pairs.s_next[p], beyond, world, inputs)) for m in range(3)
-        ]
+        q = [q_of(slow(state.critic), m, pairs.s_next[p], beyond) for m in range(3)]
         for m in range(3):
             v = min(q) if targets == "shared" else q[m]
             wanted[m, p] = float(pairs.r[p]) + (0.0 if pairs.done[p] else 0.9 * v)
@@ -238,7 +219,7 @@ def stacq_critic_loss(critic: MLP, pairs: Edges, y: Any) -> float:
     weight, total, y = np.asarray(pairs.weight, np.float64), 0.0, np.asarray(y, np.float64)
     for m in range(len(y)):
         for p in range(len(weight)):
-            total += weight[p] / weight.sum() * (q_of(critic, m, pairs.s[p], pairs.seen[p]) - y[m][p]) ** 2
+            total += weight[p] / weight.sum() * (q_of(critic, m, pairs.s[p], pairs.s_next[p]) - y[m][p]) ** 2
     return total
 
 
@@ -255,8 +236,8 @@ def test_the_critic_loss_of_stacq() -> None:
     )
 
 
-def judged(critic: MLP, s: Any, s_next: Any, world: World, cfg: stacq.Config, critics: int = 3) -> float:
-    q = [q_of(critic, m, s, pair(s, s_next, world, cfg.inputs)) for m in range(critics)]
+def judged(critic: MLP, s: Any, s_next: Any, cfg: stacq.Config, critics: int = 3) -> float:
+    q = [q_of(critic, m, s, s_next) for m in range(critics)]
     return min(q) if cfg.actor_q == "min" else q[0]
 
 
@@ -268,9 +249,9 @@ def stacq_best(
     assert world.extras is not None and world.extras.actions is not None
     states, actions, origin = [], [], []
     for i, row in enumerate(ROWS):
-        best, chosen = judged(critic, batch.s[i], batch.s_next[i], world, cfg), -1
+        best, chosen = judged(critic, batch.s[i], batch.s_next[i], cfg), -1
         for entry in entries_of(world.extras, row):
-            score = judged(critic, batch.s[i], world.rows.all.s_next[world.extras.rows[entry]], world, cfg)
+            score = judged(critic, batch.s[i], world.rows.all.s_next[world.extras.rows[entry]], cfg)
             if score > best:
                 best, chosen = score, entry
         own = chosen < 0
@@ -281,15 +262,10 @@ def stacq_best(
     return states, actions, origin
 
 
-@pytest.mark.parametrize(
-    ("actor_q", "pull", "inputs"),
-    [("min", "state", "states"), ("first", "step", "step"), ("min", "action", "step"), ("first", "action", "states")],
-)
-def test_the_best_reachable_state(
-    actor_q: Literal["min", "first"], pull: Literal["state", "step", "action"], inputs: Inputs
-) -> None:
+@pytest.mark.parametrize(("actor_q", "pull"), [("min", "state"), ("min", "action"), ("first", "action")])
+def test_the_best_reachable_state(actor_q: Literal["min", "first"], pull: Literal["state", "action"]) -> None:
     world, critic = small_world(), stacq_state().critic.network
-    cfg, batch = stacq.Config(actor_q=actor_q, pull=pull, inputs=inputs), batch_of(world, ROWS)
+    cfg, batch = stacq.Config(actor_q=actor_q, pull=pull), batch_of(world, ROWS)
     assert world.extras is not None
     found = jax.jit(stacq.best_reachable)(critic, batch, pairs_by_hand(world.extras, ROWS, 24), world, cfg)
     states, actions, origin = stacq_best(critic, batch, world, cfg)
@@ -324,12 +300,11 @@ def stacq_actor_loss(
         a = policy(actor, batch.s[i])
         tried = disturbed(a, draws[i], cfg.actor_noise, cfg.noise_clip)
         there = model(world, batch.s[i], np.clip(tried, cfg.margin - 1, 1 - cfg.margin))
-        q.append(judged(critic, batch.s[i], there, world, cfg))
+        q.append(judged(critic, batch.s[i], there, cfg))
         if cfg.pull == "action":
-            pull.append((a - np.asarray(best.a[i])) ** 2)
+            pull.append(((a - np.asarray(best.a[i])) ** 2).sum())
         else:
-            unit = np.asarray(world.step, np.float64) if cfg.pull == "step" else np.ones(S)
-            pull.append(((there - np.asarray(best.s_next[i])) / unit) ** 2)
+            pull.append(((there - np.asarray(best.s_next[i])) ** 2).mean())
     weight = cfg.alpha / float(np.mean(np.abs(q))) if weight is None else weight
     return float(-weight * np.mean(q) + np.mean(pull))
 
@@ -341,19 +316,13 @@ def a_best(seed: int = 11) -> Best:
 
 
 @pytest.mark.parametrize(
-    ("actor_q", "pull", "inputs", "margin"),
-    [
-        ("min", "state", "states", 0.0),
-        ("first", "state", "states", 0.2),
-        ("min", "step", "step", 0.2),
-        ("first", "action", "states", 0.0),
-    ],
+    ("actor_q", "pull", "margin"), [("min", "state", 0.0), ("first", "state", 0.2), ("min", "action", 0.2)]
 )
 def test_the_actor_loss_of_stacq(
-    actor_q: Literal["min", "first"], pull: Literal["state", "step", "action"], inputs: Inputs, margin: float
+    actor_q: Literal["min", "first"], pull: Literal["state", "action"], margin: float
 ) -> None:
     world, state = small_world(), stacq_state()
-    cfg = stacq.Config(actor_q=actor_q, pull=pull, inputs=inputs, alpha=3.0)
+    cfg = stacq.Config(actor_q=actor_q, pull=pull, alpha=3.0)
     cfg = replace(cfg, actor_noise=0.5, noise_clip=0.6, margin=margin)
     arguments = state.actor.network, state.critic.network, a_best(), batch_of(world, ROWS), world
     found, facts = jax.jit(stacq.actor_loss)(*arguments, KEY, cfg)
@@ -365,7 +334,7 @@ def test_the_reward_loss() -> None:
     world, reward = small_world(), stacq_state().reward.network
     batch = plain(batch_of(world, ROWS))
     errors = [(net(reward, joined(batch.s[i], batch.s_next[i]))[0] - float(batch.r[i])) ** 2 for i in range(len(ROWS))]
-    found = jax.jit(stacq.reward_loss)(reward, batch.s, batch.s_next, batch.r)[0]
+    found = jax.jit(stacq.reward_loss)(reward, batch)[0]
     np.testing.assert_allclose(found, np.mean(errors), **CLOSE)
 
 
@@ -407,19 +376,17 @@ def test_the_gradient_of_the_td3bc_actor_leaves_the_weight_of_values_alone() -> 
     )
 
 
-@pytest.mark.parametrize(("pull", "inputs"), [("state", "states"), ("action", "step")])
-def test_the_gradient_of_the_stacq_actor_flows_through_the_frozen_models(
-    pull: Literal["state", "action"], inputs: Inputs
-) -> None:
+@pytest.mark.parametrize("pull", ["state", "action"])
+def test_the_gradient_of_the_stacq_actor_flows_through_the_frozen_models(pull: Literal["state", "action"]) -> None:
     world, state = small_world(), stacq_state()
-    cfg = stacq.Config(alpha=3.0, actor_noise=0.1, pull=pull, inputs=inputs)
+    cfg = stacq.Config(alpha=3.0, actor_noise=0.1, pull=pull)
     actor, critic, best, batch = state.actor.network, state.critic.network, a_best(), batch_of(world, ROWS)
     found = jax.jit(jax.grad(lambda actor: stacq.actor_loss(actor, critic, best, batch, world, KEY, cfg)[0]))(actor)
     draws = drawn(KEY, len(ROWS))
     q = []
     for i in range(len(ROWS)):
         tried = disturbed(policy(actor, batch.s[i]), draws[i], 0.1, cfg.noise_clip)
-        q.append(judged(critic, batch.s[i], model(world, batch.s[i], tried), world, cfg))
+        q.append(judged(critic, batch.s[i], model(world, batch.s[i], tried), cfg))
     weight = 3.0 / float(np.mean(np.abs(q)))
     wanted = by_differences(
         lambda actor: stacq_actor_loss(actor, critic, best, batch, world, cfg, weight), as64(actor), 1e-6
@@ -440,7 +407,7 @@ def test_values_of_the_policy() -> None:
     for actor_q in ("min", "first"):
         cfg = replace(stacq.Config(), actor_q=actor_q)
         wanted = [
-            judged(of_pairs.critic.network, each, model(world, each, policy(of_pairs.actor.network, each)), world, cfg)
+            judged(of_pairs.critic.network, each, model(world, each, policy(of_pairs.actor.network, each)), cfg)
             for each in s
         ]
         np.testing.assert_allclose(jax.jit(stacq.value)(of_pairs, s, world, cfg), wanted, **CLOSE)

@@ -66,8 +66,10 @@ def test_variants() -> None:
     paper = preset("stacq", "hopper-medium-v2").config
     authors = preset("stacq", "hopper-medium-v2", variant="authors").config
     assert authors == replace(paper, pairs="dataset", margin=1e-4)
-    assert preset("stacq", "walker2d-medium-v2", variant="action").config == stacq.Config(alpha=5.0, pull="action")
-    assert preset("stacq", "walker2d-medium-v2", variant="step").config == stacq.Config(alpha=5.0, pull="step")
+    assert preset("stacq", "hopper-medium-v2", variant="layer-norm").config == replace(paper, layer_norm=True)
+    robust = stacq.Config(layer_norm=True, pull="action", alpha=36.0)
+    for name in ("hopper-medium-v2", "walker2d-medium-v2", "mine"):
+        assert preset("stacq", name, variant="robust").config == robust
     assert preset("td3bc", variant="four-critics").config == td3bc.Config(critics=4)
     assert set(VARIANTS) == set(ALGORITHMS)
     for algorithm, variants in VARIANTS.items():

@@ -131,7 +131,7 @@ def actor_loss(
 def update_critic(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     """Algorithm 2, first loop: reward model, critic, slow copy."""
     adam = optax.adam(cfg.learning_rate)
-    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch.s, batch.s_next, batch.r), adam)
+    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch), adam)
     state = state._replace(reward=reward)
     y, exists, pairs = target(state, batch, world, key, cfg)
     critic, more = descend(state.critic, lambda net: critic_loss(net, batch, y, exists), adam)

@@ -21,14 +21,15 @@ ONESTEP_ALPHA_ANTMAZE = {"umaze": 10.0, "medium": 40.0, "large": 100.0}
 
 AUTHORS = {"pairs": "dataset", "margin": 1e-4}
 """What the authors' code does where it differs from the paper; what belongs to other stages is in docs/stacq.md."""
+ROBUST = {"layer_norm": True, "pull": "action", "alpha": 36.0}
+"""Critics that cannot run away, and a pull that holds every actuator: one alpha for all bodies (docs/stacq.md)."""
 ANTMAZE_STACQ = {"targets": "independent", "actor_q": "first", "reward": "row"}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "stacq": {
         "paper": {},
         "layer-norm": {"layer_norm": True},
+        "robust": ROBUST,
         "authors": AUTHORS,
-        "action": {"pull": "action"},
-        "step": {"pull": "step"},
     },
     "onestep-stacq": {"paper": {}},
     "td3bc": {"paper": {}, "four-critics": {"critics": 4}},

@@ -29,8 +29,7 @@ class Config:
     pairs: Literal["cross", "dataset"] = field(default="cross", metadata=STATIC)
     targets: Literal["shared", "independent"] = field(default="shared", metadata=STATIC)
     actor_q: Literal["min", "first"] = field(default="min", metadata=STATIC)
-    inputs: Literal["states", "step"] = field(default="states", metadata=STATIC)  # how networks are shown a pair
-    pull: Literal["state", "step", "action"] = field(default="state", metadata=STATIC)
+    pull: Literal["state", "action"] = field(default="state", metadata=STATIC)  # what is drawn to the best state
     reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
     alpha: float = 1.0  # weight of the value against the pull to the best reachable state
     discount: float = 0.99
@@ -60,7 +59,6 @@ class Edges(NamedTuple):
 
     s: jax.Array  # [P, S]
     s_next: jax.Array  # [P, S]
-    seen: jax.Array  # [P, S], s_next as networks are shown it
     r: jax.Array  # [P]
     done: jax.Array  # [P]
     weight: jax.Array  # [P], 0 in unused slots
@@ -82,23 +80,14 @@ def actor_optimiser(cfg: Config) -> optax.GradientTransformation:
     return optax.adam(optax.cosine_decay_schedule(cfg.learning_rate, cfg.steps))
 
 
-def shown(s: jax.Array, s_next: jax.Array, world: World, cfg: Config) -> jax.Array:
-    """What networks see of s' beside s, [..., S]: the state itself, or the step there in units of the data's steps.
-
-    Both say the same. But s and s' are nearly equal, so a regression on the two states can hardly tell what follows
-    from where one is and what from where one goes, and the actor climbs exactly that difference.
-    """
-    return (s_next - s) / world.step if cfg.inputs == "step" else s_next
-
-
-def predicted_reward(reward: MLP, s: jax.Array, seen: jax.Array) -> jax.Array:
+def predicted_reward(reward: MLP, s: jax.Array, s_next: jax.Array) -> jax.Array:
     """r(s, s'), [...]."""
-    return reward(jnp.concatenate([s, seen], axis=-1))[..., 0]
+    return reward(jnp.concatenate([s, s_next], axis=-1))[..., 0]
 
 
-def reward_loss(reward: MLP, s: jax.Array, seen: jax.Array, r: jax.Array) -> tuple[jax.Array, Metrics]:
+def reward_loss(reward: MLP, batch: Batch) -> tuple[jax.Array, Metrics]:
     """Eq. (11): mean (r(s, s') - r)^2 over pairs of the data."""
-    loss = jnp.mean((predicted_reward(reward, s, seen) - r) ** 2)
+    loss = jnp.mean((predicted_reward(reward, batch.s, batch.s_next) - batch.r) ** 2)
     return loss, {"reward_loss": loss}
 
 
@@ -111,13 +100,12 @@ def edges(batch: Batch, pairs: Pairs, world: World, reward: MLP, cfg: Config) ->
     extra = gather(world.rows, pairs.member)
     s_extra = batch.s[jnp.minimum(pairs.anchor, batch.s.shape[0] - 1)] if cfg.pairs == "cross" else extra.s
     s, s_next = jnp.concatenate([batch.s, s_extra]), jnp.concatenate([batch.s_next, extra.s_next])
-    seen = shown(s, s_next, world, cfg)
     if cfg.reward == "row":
         r = jnp.concatenate([batch.r, extra.r])
     else:
-        r = jax.lax.stop_gradient(predicted_reward(reward, s, seen))
+        r = jax.lax.stop_gradient(predicted_reward(reward, s, s_next))
     weight = jnp.concatenate([jnp.ones_like(batch.r), pairs.weight])
-    return Edges(s, s_next, seen, r, jnp.concatenate([batch.done, extra.done]), weight)
+    return Edges(s, s_next, r, jnp.concatenate([batch.done, extra.done]), weight)
 
 
 def target(state: State, pairs: Edges, world: World, key: jax.Array, cfg: Config) -> jax.Array:
@@ -125,7 +113,7 @@ def target(state: State, pairs: Edges, world: World, key: jax.Array, cfg: Config
     assert state.actor.target is not None and state.critic.target is not None
     a = noisy(act(state.actor.target, pairs.s_next), key, cfg.target_noise, cfg.noise_clip)
     after = world.forward(pairs.s_next, a)
-    v = each(state.critic.target, pairs.s_next, shown(pairs.s_next, after, world, cfg))  # [M, P]
+    v = each(state.critic.target, pairs.s_next, after)  # [M, P]
     if cfg.targets == "shared":
         v = jnp.broadcast_to(v.min(axis=0), v.shape)
     return pairs.r + cfg.discount * (1 - pairs.done) * v
@@ -133,16 +121,16 @@ def target(state: State, pairs: Edges, world: World, key: jax.Array, cfg: Config
 
 def critic_loss(critic: MLP, pairs: Edges, y: jax.Array) -> tuple[jax.Array, Metrics]:
     """Eq. (10): sum over critics of the mean of (Q(s, s') - y)^2 over all pairs of the batch."""
-    q = each(critic, pairs.s, pairs.seen)  # [M, P]
+    q = each(critic, pairs.s, pairs.s_next)  # [M, P]
     share = pairs.weight / pairs.weight.sum()
     loss = (((q - y) ** 2).sum(axis=0) * share).sum()
     facts = {"q": (q.mean(axis=0) * share).sum(), "target": (y.mean(axis=0) * share).sum()}
     return loss, {"critic_loss": loss, **facts}
 
 
-def actor_value(critic: MLP, s: jax.Array, s_next: jax.Array, world: World, cfg: Config) -> jax.Array:
+def actor_value(critic: MLP, s: jax.Array, s_next: jax.Array, cfg: Config) -> jax.Array:
     """What the actor climbs and ranks states by, [B]."""
-    q = each(critic, s, shown(s, s_next, world, cfg))
+    q = each(critic, s, s_next)
     return q.min(axis=0) if cfg.actor_q == "min" else q[0]
 
 
@@ -152,7 +140,7 @@ def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: C
     members = gather(world.rows, pairs.member).s_next
     anchors = batch.s[jnp.minimum(pairs.anchor, batch.s.shape[0] - 1)]
     s, s_next = jnp.concatenate([batch.s, anchors]), jnp.concatenate([batch.s_next, members])
-    q = actor_value(critic, s, s_next, world, cfg)
+    q = actor_value(critic, s, s_next, cfg)
     own, extra = q[: batch.s.shape[0]], q[batch.s.shape[0] :]
     most, slot = best_extra(pairs, extra, batch.s.shape[0])
     switch = (most > own)[:, None]
@@ -163,12 +151,15 @@ def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: C
     return Best(there, jnp.where(switch, world.extras.actions[pairs.entry[slot]], batch.a))
 
 
-def pull_to(best: Best, a: jax.Array, s_next: jax.Array, world: World, cfg: Config) -> jax.Array:
-    """How far the policy is from the best reachable state: in states, in steps of the data, or in actions."""
+def pull_to(best: Best, a: jax.Array, s_next: jax.Array, cfg: Config) -> jax.Array:
+    """How far the policy is from the best reachable state, in states or in actions.
+
+    In states a wrong action may cost next to nothing: an actuator that hardly moves the robot within a step is hardly
+    held (docs/stacq.md). Actions are summed, not averaged, over dimensions, so that one alpha does for few and many.
+    """
     if cfg.pull == "action":
-        return jnp.mean((a - best.a) ** 2)
-    unit = world.step if cfg.pull == "step" else 1.0
-    return jnp.mean(((s_next - best.s_next) / unit) ** 2)
+        return jnp.mean(jnp.sum((a - best.a) ** 2, axis=-1))
+    return jnp.mean((s_next - best.s_next) ** 2)
 
 
 def actor_loss(
@@ -178,8 +169,8 @@ def actor_loss(
     a = act(actor, batch.s)
     tried = noisy(a, key, cfg.actor_noise, cfg.noise_clip)
     s_next = world.forward(batch.s, jnp.clip(tried, cfg.margin - 1, 1 - cfg.margin))
-    q = actor_value(critic, batch.s, s_next, world, cfg)
-    pull = pull_to(best, a, s_next, world, cfg)
+    q = actor_value(critic, batch.s, s_next, cfg)
+    pull = pull_to(best, a, s_next, cfg)
     loss = -weight_of_values(cfg.alpha, q) * q.mean() + pull
     return loss, {"actor_loss": loss, "pull": pull, "q_policy": q.mean()}
 
@@ -190,8 +181,7 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
     k_pairs, k_target, k_actor = jax.random.split(key, 3)
     pairs = draw_pairs(world.extras, batch.row, k_pairs, cfg.slots)
     adam = optax.adam(cfg.learning_rate)
-    own = shown(batch.s, batch.s_next, world, cfg)
-    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch.s, own, batch.r), adam)
+    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch), adam)
     learned = edges(batch, pairs, world, reward.network, cfg)
     y = target(state, learned, world, k_target, cfg)
     critic, more = descend(state.critic, lambda net: critic_loss(net, learned, y), adam)
@@ -211,4 +201,4 @@ def phases(cfg: Config) -> tuple[Phase, ...]:
 
 def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array | None:
     """The value the critics give to acting by the policy from s."""
-    return actor_value(state.critic.network, s, world.forward(s, act(state.actor.network, s)), world, cfg)
+    return actor_value(state.critic.network, s, world.forward(s, act(state.actor.network, s)), cfg)

@@ -19,7 +19,6 @@ from stacq.types import Bools, Float32s, Floats, Ints
 
 PREDICT_CHUNK = 65_536  # rows at a time
 LEAD_CHUNK = 16_384
-MIN_STEP = 1e-6  # less is rounding, in a dimension that no step of the data moves
 
 
 class Columns(NamedTuple):
@@ -76,7 +75,6 @@ class World:
     anchors: jax.Array  # [V] rows that batches are drawn from: successor known, or terminal
     usable: jax.Array  # [N] bool, whether a row is among them
     chained: jax.Array  # [N] bool, the row after is the next step of the same episode
-    step: jax.Array  # [S] standard deviation of s' - s in the data, the natural unit of a change of state
     ensemble: MLP | None  # forward members: (s, scaled action) -> s' - s, the models' own scaling folded in
     extras: Extras | None
 
@@ -202,7 +200,6 @@ def make_world(
         anchors=jnp.asarray(anchors.astype(np.int32)),
         usable=jnp.asarray(usable),
         chained=jnp.asarray(chained(dataset)),
-        step=jnp.asarray(_step(arrays[0][dataset.successor_known], s_next[dataset.successor_known])),
         ensemble=None if dynamics is None else frozen_for(jax.default_backend(), _folded(dynamics)),
         extras=None if sets is None or dynamics is None else _extras(sets, dynamics, arrays[0], s_next, ways),
     )
@@ -249,13 +246,6 @@ def _folded(dynamics: Dynamics) -> MLP:
     scale, mean = np.asarray(models.step_scale, np.float64), np.asarray(models.step_mean, np.float64)
     weights[-1], biases[-1] = weights[-1] * scale, biases[-1] * scale + mean
     return MLP(tuple(_device(weight) for weight in weights), tuple(_device(bias) for bias in biases))
-
-
-def _step(s: Float32s, s_next: Float32s) -> Float32s:
-    if len(s) == 0:
-        return np.ones(s.shape[1], dtype=np.float32)
-    spread: Floats = (s_next - s).std(axis=0, dtype=np.float64)
-    return np.where(spread > MIN_STEP, spread, 1.0).astype(np.float32)
 
 
 def _device(values: Floats) -> jax.Array:
