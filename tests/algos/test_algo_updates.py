@@ -13,7 +13,7 @@ from algo_cases import A, S, batch_of, random_net, small_world
 from stacq.algos import ALGORITHMS, bc, onestep, stacq, td3bc
 from stacq.algos.common import Sizes
 from stacq.nn.learner import Learner, follow
-from stacq.training.loop import Carry, advance, init_states, per_seed, zero_sums
+from stacq.training.loop import Carry, advance, chance, init_states, per_seed, seed_keys, zero_sums
 
 STEPS, RATE, TAU = 9, 3e-3, 0.1
 TINY: dict[str, Any] = {"hidden": (8,), "batch": 16, "steps": STEPS, "learning_rate": RATE}
@@ -89,6 +89,16 @@ def test_draws_made_beforehand_are_those_of_each_step() -> None:
     ours = known(start, world, seeds, cfg, updates=phase.updates, turns=3)
     theirs = ADVANCE(start, world, seeds, cfg, updates=phase.updates, turns=3)
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+def test_chance_is_the_same_for_many_steps_and_seeds_at_once() -> None:
+    world, keys, steps = small_world(), seed_keys(jnp.asarray((3, 5))), jnp.arange(7)
+    at_once = jax.vmap(lambda key: jax.vmap(lambda step: chance(world, key, step, 8))(steps))(keys)
+    for k, key in enumerate(keys):
+        for step in range(len(steps)):
+            alone = chance(world, key, jnp.asarray(step), 8)
+            np.testing.assert_array_equal(at_once.rows[k, step], alone.rows)
+            assert jax.random.key_data(at_once.key[k, step]).tolist() == jax.random.key_data(alone.key).tolist()
 
 
 @pytest.mark.parametrize(

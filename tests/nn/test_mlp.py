@@ -1,11 +1,13 @@
 """Networks: shapes, the distribution they start from, and what a key decides."""
 
+from types import SimpleNamespace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stacq.nn.mlp import MLP, each_member, frozen_for, init_ensemble, init_mlp
+from stacq.nn.mlp import MLP, _input_precision, each_member, frozen_for, init_ensemble, init_mlp
 
 SIZES = (100, 300, 25, 4)
 
@@ -78,3 +80,19 @@ def test_a_frozen_network_is_half_as_wide_on_a_gpu_and_nearly_the_same() -> None
     for of in (each_member, lambda network, x: jax.grad(score)(x, network)):
         whole, rounded = (np.asarray(of(each, x), np.float64) for each in (ensemble, half))
         assert 1e-4 < np.linalg.norm(rounded - whole) / np.linalg.norm(whole) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("version", "split"), [("7.5", False), ("8.0", True), ("12.1", True), ("gfx942", False), ("unknown", False)]
+)
+def test_inputs_are_multiplied_as_accurately_as_the_device_can(
+    monkeypatch: pytest.MonkeyPatch, version: str, split: bool
+) -> None:
+    """Three TF32 products only where there are any, and not where a precision is in force."""
+    monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability=version)])
+    three = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
+    assert _input_precision() == (three if split else jax.lax.Precision.HIGHEST)
+    with jax.default_matmul_precision("highest"):
+        assert _input_precision() is None
+    with jax.default_device(jax.local_devices(backend="cpu")[0]):
+        assert _input_precision() == jax.lax.Precision.HIGHEST

@@ -22,7 +22,7 @@ ONESTEP_ALPHA_ANTMAZE = {"umaze": 10.0, "medium": 40.0, "large": 100.0}
 AUTHORS = {"pairs": "dataset", "margin": 1e-4}
 """What the authors' code does where it differs from the paper; what belongs to other stages is in docs/stacq.md."""
 ROBUST = {"layer_norm": True, "pull": "action", "alpha": 36.0}
-"""Critics that cannot run away, and a pull that holds every actuator: one alpha for all bodies (docs/stacq.md)."""
+"""Critics with LayerNorm, and a pull that holds every actuator alike, with one alpha for all (docs/stacq.md)."""
 ANTMAZE_STACQ = {"targets": "independent", "actor_q": "first", "reward": "row"}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "stacq": {
@@ -84,11 +84,12 @@ def preset(algorithm: str, dataset: str = "", *, variant: str = "paper", small: 
     name = re.sub(r"^stacq/|-v\d+.*$", "", dataset)
     antmaze = re.match(r"antmaze-(umaze|medium|large)", name)
     config = ALGORITHMS[algorithm].Config(**_published(algorithm, name, antmaze.group(1) if antmaze else ""))
+    maze = name.startswith("maze-")
+    if maze or small:
+        config = replace(config, **(MAZE if maze else SMALL)[algorithm])
     config = replace(config, **VARIANTS[algorithm][variant])
-    if name.startswith("maze-"):
-        return Preset(replace(config, **MAZE[algorithm]), evaluations=MAZE_EVALUATIONS)
-    if small:
-        config = replace(config, **SMALL[algorithm])
+    if maze:
+        return Preset(config, evaluations=MAZE_EVALUATIONS)
     if antmaze:
         return Preset(config, normalise=False, reward_shift=-1.0, episodes=100)
     return Preset(config)

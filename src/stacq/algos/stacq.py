@@ -29,14 +29,14 @@ class Config:
     pairs: Literal["cross", "dataset"] = field(default="cross", metadata=STATIC)
     targets: Literal["shared", "independent"] = field(default="shared", metadata=STATIC)
     actor_q: Literal["min", "first"] = field(default="min", metadata=STATIC)
-    pull: Literal["state", "action"] = field(default="state", metadata=STATIC)  # what is drawn to the best state
+    pull: Literal["state", "action"] = field(default="state", metadata=STATIC)  # the predicted state, or the action
     reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
     alpha: float = 1.0  # weight of the value against the pull to the best reachable state
     discount: float = 0.99
     tau: float = 0.005
     learning_rate: float = 3e-4  # of critics and reward model; the actor's falls from it along a cosine
     target_noise: float = 0.2
-    actor_noise: float = 0.1  # standard deviation; read as a variance, as the paper words it, values run away
+    actor_noise: float = 0.1  # standard deviation; the paper words it as a variance
     noise_clip: float = 0.5
     margin: float = 0.0  # the actor's noisy action stays this far inside the bounds
 
@@ -155,7 +155,7 @@ def pull_to(best: Best, a: jax.Array, s_next: jax.Array, cfg: Config) -> jax.Arr
     """How far the policy is from the best reachable state, in states or in actions.
 
     In states a wrong action may cost next to nothing: an actuator that hardly moves the robot within a step is hardly
-    held (docs/stacq.md). Actions are summed, not averaged, over dimensions, so that one alpha does for few and many.
+    held (docs/results.md). Actions are summed over dimensions, so that alpha means the same for few and for many.
     """
     if cfg.pull == "action":
         return jnp.mean(jnp.sum((a - best.a) ** 2, axis=-1))

@@ -1,14 +1,15 @@
 """The one network shape of the library."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 
-TENSOR_FLOAT = 8.0  # compute capability from which an NVIDIA GPU has the format
+TF32_SINCE = 8  # NVIDIA's compute capability, its first number
 
 
 @jax.tree_util.register_dataclass
@@ -21,8 +22,8 @@ class MLP:
     Called on one example or on a batch. An ensemble holds the same arrays with a leading member axis, and
     is called through `each_member`.
 
-    Inputs are multiplied in full float32. A GPU would otherwise round the factors to three digits, and two states
-    a step apart differ in the third. Later layers use the device's default for the type of their weights.
+    Inputs are multiplied to float32's accuracy. A GPU would otherwise round the factors to three digits, and two
+    states a step apart differ in the third. Later layers use the device's default for the type of their weights.
     """
 
     weights: tuple[jax.Array, ...]  # each [inputs, outputs]
@@ -30,7 +31,7 @@ class MLP:
     layer_norm: bool = field(default=False, metadata={"static": True})
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        x = jnp.matmul(x, self.weights[0], precision=_exactly()) + self.biases[0]
+        x = jnp.matmul(x, self.weights[0], precision=_input_precision()) + self.biases[0]
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             x = jax.nn.relu(_standardised(x) if self.layer_norm else x)
             x = x.astype(weight.dtype) @ weight + bias
@@ -85,11 +86,16 @@ def frozen_for(backend: str, network: MLP) -> MLP:
     return replace(network, weights=weights, biases=biases)
 
 
-@cache
-def _exactly() -> jax.lax.Precision | jax.lax.DotAlgorithmPreset:
-    """Products to float32's accuracy. NVIDIA's later GPUs get there faster by three products of split factors."""
-    device = jax.devices()[0]
-    if device.platform == "gpu" and float(getattr(device, "compute_capability", 0)) >= TENSOR_FLOAT:
+def _input_precision() -> jax.lax.Precision | jax.lax.DotAlgorithmPreset | None:
+    """Of the first product. Three TF32 products of split factors are as accurate as one in float32, and faster.
+
+    Where a precision is in force (`jax.default_matmul_precision`), that one counts.
+    """
+    if jax.config.jax_default_matmul_precision is not None:  # type: ignore[attr-defined]
+        return None
+    device = jax.config.jax_default_device or jax.devices()[0]  # type: ignore[attr-defined]
+    version = re.fullmatch(r"(\d+)\.\d+", str(getattr(device, "compute_capability", "")))  # AMD's are names
+    if version and int(version[1]) >= TF32_SINCE:
         return jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
     return jax.lax.Precision.HIGHEST
 

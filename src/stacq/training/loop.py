@@ -48,17 +48,17 @@ def zero_sums(updates: tuple[Update, ...], state: Any, world: World, seeds: jax.
     return {name: jnp.zeros(each.shape, jnp.float32) for name, each in found.items()}
 
 
-class Drawn(NamedTuple):
+class Chance(NamedTuple):
     """What chance gives a step: the rows of its batch, [B], and a key for the update's own draws."""
 
     rows: jax.Array
     key: jax.Array
 
 
-def draws(world: World, key: jax.Array, step: jax.Array, size: int) -> Drawn:
+def chance(world: World, key: jax.Array, step: jax.Array, size: int) -> Chance:
     """Depends on the seed's key and the number of the step alone."""
     k_batch, k_update = jax.random.split(jax.random.fold_in(key, step + 1))
-    return Drawn(draw_rows(world, k_batch, size), k_update)
+    return Chance(draw_rows(world, k_batch, size), k_update)
 
 
 def advance(
@@ -67,31 +67,28 @@ def advance(
     """`turns` rounds of `updates`, for all seeds.
 
     What a step draws depends on its seed and number alone, so a run may be cut into chunks of any length,
-    stopped and continued, and still be the same run. Where the number of turns is known beforehand, all draws are
-    made beforehand, at once: one by one their many small kernels would take a tenth of a GPU's time.
+    stopped and continued, and still be the same run. Where the number of turns is known beforehand, all batches are
+    drawn beforehand, at once: step by step that is several small kernels each time.
     """
 
     def one(state: Any, sums: Metrics, key: jax.Array, cfg: Any) -> tuple[Any, Metrics]:
-        def drawn_at(step: jax.Array) -> Drawn:
-            return draws(world, key, step, cfg.batch)
-
-        def round_(now: Carry, drawn: list[Drawn]) -> Carry:
+        def round_(now: Carry, given: list[Chance]) -> Carry:
             state, sums, step = now
-            for update, (rows, k_update) in zip(updates, drawn, strict=True):
+            for update, (rows, k_update) in zip(updates, given, strict=True):
                 state, facts = update(state, gather(world.rows, rows), world, k_update, cfg)
                 sums = {name: total + facts.get(name, 0.0) for name, total in sums.items()}
             return Carry(state, sums, step + len(updates))
 
-        def steps_of(turn_start: jax.Array) -> list[jax.Array]:
-            return [turn_start + k for k in range(len(updates))]
+        def given_from(step: jax.Array) -> list[Chance]:
+            """For every update of the round that begins at `step`."""
+            return [chance(world, key, step + place, cfg.batch) for place in range(len(updates))]
 
         start = Carry(state, sums, carry.step)
         if isinstance(turns, int):
-            first = carry.step + len(updates) * jnp.arange(turns)
-            beforehand = [jax.vmap(drawn_at)(steps) for steps in steps_of(first)]
-            done, _ = jax.lax.scan(lambda now, drawn: (round_(now, drawn), None), start, beforehand)
+            beforehand = jax.vmap(given_from)(carry.step + len(updates) * jnp.arange(turns))
+            done, _ = jax.lax.scan(lambda now, given: (round_(now, given), None), start, beforehand)
         else:
-            done = jax.lax.fori_loop(0, turns, lambda _, now: round_(now, [*map(drawn_at, steps_of(now.step))]), start)
+            done = jax.lax.fori_loop(0, turns, lambda _, now: round_(now, given_from(now.step)), start)
         return done.state, done.sums
 
     state, sums = _over_seeds(one)(carry.state, carry.sums, seed_keys(seeds), per_seed(cfg, seeds))
