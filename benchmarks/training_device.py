@@ -64,17 +64,16 @@ def real_work(name: str, algorithm: str) -> Work:
 
 def loop_speed(plan: Plan) -> float:
     """Milliseconds per step of the whole loop once it runs evenly, the wait for the last evaluation included."""
-    started: list[Report] = []
-    clock: list[float] = []
+    evenly: list[tuple[int, float]] = []  # steps and times since then
 
     def note(report: Report) -> None:
-        if not started and report.step >= WARM and (report.scores or plan.env is None):
-            started.append(report)
-            clock.append(time.perf_counter())
+        if report.step >= WARM and (report.scores or plan.env is None):
+            evenly.append((report.step, time.perf_counter()))
 
     with tempfile.TemporaryDirectory() as folder, Run(Path(folder) / "run", plan.manifest()) as run:
         train(make_task(plan), plan.schedule, run, protocol=protocol_of(plan), listener=note)
-    return (time.perf_counter() - clock[0]) / (MEASURED - started[0].step) * 1e3
+    step, then = evenly[0]
+    return (time.perf_counter() - then) / (MEASURED - step) * 1e3
 
 
 def evaluation(name: str, algorithm: str) -> Iterator[str]:

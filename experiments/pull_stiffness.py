@@ -37,8 +37,7 @@ def main() -> None:
     chosen = parser.parse_args()
     dataset, dynamics = load(chosen.dataset), Dynamics.load(chosen.models)
     rng = np.random.default_rng(0)
-    lengths = np.diff(dataset.last_rows, prepend=-1)
-    into = np.arange(len(dataset)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    into = np.concatenate([np.arange(length) for length in dataset.lengths])
     known = dataset.successor_known
     places: dict[str, Ints] = {
         "anywhere": np.flatnonzero(known),

@@ -194,7 +194,7 @@ def an_edge(world: World, seed: int = 9, count: int = 8) -> Edges:
     return Edges(*(jnp.asarray(each, jnp.float32) for each in (*arrays, done, weight)))
 
 
-@pytest.mark.parametrize(("targets", "layer_norm"), [("shared", False), ("independent", True)])
+@pytest.mark.parametrize(("targets", "layer_norm"), [("shared", False), ("independent", True), ("shared", True)])
 def test_the_target_of_stacq(targets: Literal["shared", "independent"], layer_norm: bool) -> None:
     world, state = small_world(), stacq_state(layer_norm=layer_norm)
     cfg = stacq.Config(critics=3, targets=targets, discount=0.9, target_noise=0.7, noise_clip=0.4)
@@ -262,7 +262,9 @@ def stacq_best(
     return states, actions, origin
 
 
-@pytest.mark.parametrize(("actor_q", "pull"), [("min", "state"), ("min", "action"), ("first", "action")])
+@pytest.mark.parametrize(
+    ("actor_q", "pull"), [("min", "state"), ("first", "state"), ("min", "action"), ("first", "action")]
+)
 def test_the_best_reachable_state(actor_q: Literal["min", "first"], pull: Literal["state", "action"]) -> None:
     world, critic = small_world(), stacq_state().critic.network
     cfg, batch = stacq.Config(actor_q=actor_q, pull=pull), batch_of(world, ROWS)
@@ -316,7 +318,8 @@ def a_best(seed: int = 11) -> Best:
 
 
 @pytest.mark.parametrize(
-    ("actor_q", "pull", "margin"), [("min", "state", 0.0), ("first", "state", 0.2), ("min", "action", 0.2)]
+    ("actor_q", "pull", "margin"),
+    [("min", "state", 0.0), ("first", "state", 0.2), ("min", "action", 0.2), ("first", "action", 0.0)],
 )
 def test_the_actor_loss_of_stacq(
     actor_q: Literal["min", "first"], pull: Literal["state", "action"], margin: float

@@ -168,7 +168,9 @@ def test_slots_follow_the_batch_that_was_asked_for() -> None:
 def test_actions_that_lead_to_states_are_found_only_where_they_are_pulled_to(tmp_path: Path) -> None:
     worlds = [make_task(plan(options("stacq", variant=variant))).world for variant in ("paper", "robust")]
     assert [each.extras is not None and each.extras.actions is not None for each in worlds] == [False, True]
-    run_job(plan(options("stacq", variant="robust", steps=20)), out=tmp_path / "run", workers=1)
+    said: list[str] = []
+    run_job(plan(options("stacq", variant="robust", steps=20)), out=tmp_path / "run", workers=1, say=said.append)
+    assert said == [f"finding the actions that lead to {models()[1].pairs:,} reachable states"]
 
 
 def test_a_finished_run_is_read_not_trained_again(finished: tuple[str, Path]) -> None:

@@ -145,7 +145,10 @@ def _cumulative(count: jax.Array) -> jax.Array:
 
 
 def _spread_out(total: jax.Array, key: jax.Array, slots: int) -> jax.Array:
-    """0, 1, 2, ... if `total` fits into the slots, else floor((k total + u) / slots) for k = 0, 1, ..., exactly."""
+    """0, 1, 2, ... if `total` fits into the slots, else floor((k total + u) / slots) for k = 0, 1, ..., exactly.
+
+    u is uniform below `total` to within total / 2^32, far less than a batch could show.
+    """
     k = jnp.arange(slots, dtype=jnp.uint32)
     whole = total.astype(jnp.uint32)
     offset = jax.random.bits(key) % jnp.maximum(whole, 1)

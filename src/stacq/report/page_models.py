@@ -22,6 +22,7 @@ from stacq.report.page_data import RunSummary, by_dataset, curve, finite
 from stacq.report.page_html import Section, blocks, figure, grid, group_row, head_row, lede, named, pairs, row, table
 from stacq.report.page_sections import Slots, dataset_name, described
 from stacq.report.page_svg import Markup, decimals_for, el, percent, shown, span, steps_text
+from stacq.report.tables import weakest_dimension
 from stacq.types import Float64s
 
 
@@ -117,12 +118,13 @@ def _unique(runs: Sequence[RunSummary], field: str) -> list[tuple[str, Mapping[s
 def _reach_card(dataset: str, reach: Mapping[str, Any]) -> Markup | None:
     sizes = reach.get("set_sizes")
     bins = size_bins(sizes) if isinstance(sizes, Mapping) else []
+    recall = finite(reach.get("recall"))
     known = {
         "extra states per state": shown(finite(reach.get("extra_per_state")), 2),
         "criterion": str(reach["criterion"]) if reach.get("criterion") else None,
         "epsilon": f"{reach['epsilon']:g}" if math.isfinite(finite(reach.get("epsilon"))) else None,
-        "true successors that pass": percent(recall) if math.isfinite(recall := finite(reach.get("recall"))) else None,
-        "closest to failing" if recall == 1 else "fails most often": f"dimension {reach['worst_dimension']}"
+        "true successors that pass": percent(recall) if math.isfinite(recall) else None,
+        weakest_dimension(recall): f"dimension {reach['worst_dimension']}"
         if reach.get("worst_dimension") is not None
         else None,
     }

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stacq.reach.stitching import Stitching
-from stacq.report.tables import doubling_bins
+from stacq.report.tables import doubling_bins, weakest_dimension
 
 BARS = 12  # lines at most
 BAR_WIDTH = 36
@@ -26,8 +26,7 @@ def print_stitching(found: Stitching, options: Mapping[str, Any], console: Conso
     if found.recall is not None:
         table.add_row("true successors that pass", f"{found.recall:.1%} of {_judged_on(found)}")
     if found.known:
-        label = "closest to failing" if found.recall == 1 else "fails most often"
-        table.add_row(label, f"dimension {found.known['worst_dimension']}")
+        table.add_row(weakest_dimension(found.recall), f"dimension {found.known['worst_dimension']}")
     console.print(table)
     console.print("\nset size   states")
     for label, count in doubling_bins(dict(found.size_histogram), BARS):

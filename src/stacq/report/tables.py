@@ -65,6 +65,11 @@ def number(value: float, digits: int = 4) -> str:
     return f"{value:,.{max(0, digits - 1 - int(np.floor(np.log10(size))))}f}"
 
 
+def weakest_dimension(recall: float | None) -> str:
+    """What to call the dimension in which the test of reachability is hardest: where all pass, none fails."""
+    return "closest to failing" if recall == 1 else "fails most often"
+
+
 def doubling_bins(counts: Mapping[int, float], most: int) -> list[tuple[str, float]]:
     """Counts by size: one bin for each size, or for each doubling where that would be more than `most`."""
     if not counts:

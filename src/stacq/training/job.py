@@ -83,6 +83,11 @@ class Plan:
             return self.preset.normalise
         return not np.array_equal(self.dynamics.normaliser.scale, np.ones(self.dataset.observation_size))
 
+    @property
+    def ways(self) -> bool:
+        """Whether the actions that lead to reachable states are asked for; on a CPU they take minutes to find."""
+        return self.sets is not None and getattr(self.preset.config, "pull", "") == "action"
+
     def manifest(self) -> dict[str, Any]:
         """What config.json says: enough to tell whether two runs are the same, and to do one again."""
         schedule = self.schedule
@@ -198,8 +203,8 @@ def make_task(plan: Plan) -> Task:
     size = dataset.observation_size
     normaliser = Normaliser.fit(dataset.observations) if plan.normalise else Normaliser.identity(size)
     normaliser = normaliser if plan.dynamics is None else plan.dynamics.normaliser
-    ways = getattr(chosen.config, "pull", "") == "action"
-    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, reward_shift=chosen.reward_shift, ways=ways)
+    shift = chosen.reward_shift
+    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, reward_shift=shift, ways=plan.ways)
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     name = plan.options.algorithm
     sizes = Sizes(size, dataset.action_size)
@@ -223,6 +228,8 @@ def run_job(
             say(f"trained before: {directory}")
         else:
             protocol = protocol_of(plan)
+            if plan.ways and plan.sets is not None:
+                say(f"finding the actions that lead to {plan.sets.pairs:,} reachable states")
             train(make_task(plan), plan.schedule, run, protocol=protocol, workers=workers, listener=listener, say=say)
             write_json(directory / RESULT, result_of(directory))
     return replace(read_trained(directory), sets=plan.sets)
