@@ -255,3 +255,19 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["--version"])
     assert caught.value.code == 0 and capsys.readouterr().out.startswith("stacq ")
+
+
+@pytest.mark.parametrize("code", [130, 143, 2])
+def test_a_stopped_process_leaves_without_taking_python_down(code: int) -> None:
+    """Threads of JAX may still be at work then; every other end runs what was left for the end."""
+    script = (
+        "import atexit, sys, stacq.cli, stacq.__main__ as entry\n"
+        "atexit.register(print, 'at the end')\n"
+        "def stopped():\n"
+        f"    print('said'); sys.exit({code})\n"
+        "stacq.cli.main = stopped\n"
+        "entry.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == code and done.stderr == ""
+    assert done.stdout == ("said\nat the end\n" if code == 2 else "said\n")

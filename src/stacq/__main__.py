@@ -1,7 +1,10 @@
 """The `stacq` command, and `python -m stacq`: as thin as can be, so that Ctrl-C during start-up ends cleanly too."""
 
+import contextlib
 import os
 import sys
+
+STOPPED = (130, 143)  # by Ctrl-C, by SIGTERM
 
 
 def main() -> None:
@@ -11,11 +14,23 @@ def main() -> None:
         run()
         sys.stdout.flush()
     except KeyboardInterrupt:
-        sys.exit(130)
+        _leave(130)
+    except SystemExit as end:
+        if end.code in STOPPED:
+            _leave(int(end.code))
+        raise
     except BrokenPipeError:
         # The reader of our output went away, as `| head` does; Python would complain again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+
+
+def _leave(code: int) -> None:
+    """At once: JAX's own threads may still compile or compute, and crash if Python is taken down under them."""
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError):
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
