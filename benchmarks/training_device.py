@@ -58,7 +58,7 @@ def real_plan(name: str, options: Options) -> Plan:
 
 
 def real_work(name: str, algorithm: str) -> Work:
-    task = make_task(real_plan(name, Options(algorithm, evaluate=False)))
+    task = make_task(real_plan(name, Options(algorithm, variant="paper", evaluate=False)))
     return Work(algorithm, task.world, task.sizes, task.config)
 
 
@@ -77,7 +77,7 @@ def loop_speed(plan: Plan) -> float:
 
 
 def evaluation(name: str, algorithm: str) -> Iterator[str]:
-    plan = real_plan(name, Options(algorithm, steps=MEASURED, eval_every=EVAL_EVERY))
+    plan = real_plan(name, Options(algorithm, variant="paper", steps=MEASURED, eval_every=EVAL_EVERY))
     if plan.env is None:
         yield f"{name} names no environment: nothing can be evaluated"
         return

@@ -52,12 +52,12 @@ RUNS: dict[str, tuple[Options, ReachConfig]] = {
     "bc": (Options("bc"), ReachConfig()),
     "td3bc": (Options("td3bc"), ReachConfig()),
     "td3bc-4": (Options("td3bc", variant="four-critics"), ReachConfig()),
-    "stacq": (Options("stacq"), ReachConfig()),
+    "stacq": (Options("stacq", variant="paper"), ReachConfig()),
     "layer-norm": (Options("stacq", variant="layer-norm"), ReachConfig()),
     "robust": (Options("stacq", variant="robust"), ReachConfig()),
-    "own-only": (Options("stacq", own_only=True), ReachConfig()),
+    "own-only": (Options("stacq", variant="paper", own_only=True), ReachConfig()),
     "authors": (Options("stacq", variant="authors"), ReachConfig()),
-    "calibrated": (Options("stacq"), ReachConfig(criterion="calibrated")),
+    "calibrated": (Options("stacq", variant="paper"), ReachConfig(criterion="calibrated")),
     "onestep": (Options("onestep-stacq"), ReachConfig()),
 }
 REFERENCE = "td3bc"

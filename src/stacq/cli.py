@@ -311,8 +311,8 @@ class Train:
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
     algo: Literal["stacq", "onestep-stacq", "td3bc", "bc"] = "stacq"
-    variant: str = "paper"
-    """A named bundle of choices, such as `authors` for StaCQ; docs/stacq.md lists them."""
+    variant: str = "recommended"
+    """A named bundle of choices, such as `paper` or `robust` for StaCQ; docs/stacq.md lists them and recommends."""
     small: bool = False
     """Small networks and few steps, for a laptop."""
     seeds: int = 5

@@ -21,7 +21,7 @@ from stacq.report.tables import plural
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
-from stacq.training.job import Options, Trained, label
+from stacq.training.job import Options, Trained, label, named
 from stacq.types import Array, Floats, Infos
 
 MAZES = "stacq/maze-"
@@ -52,7 +52,7 @@ def first_run(job: FirstRun) -> Path:
     console.print(_announced(job, dataset), soft_wrap=True)
     found = {}
     for number, method in enumerate(job.methods, 1):
-        options = Options(method, seeds=job.seeds, small=job.small)
+        options = named(Options(method, seeds=job.seeds, small=job.small), dataset)
         console.print(f"\n[bold]{number}/{len(job.methods) + 1} {label(options)}[/]")
         stages = Stages(preset="small" if job.small else None, reach=ReachConfig())
         found[label(options)] = train_dataset(dataset, options, stages, root=job.out, workers=job.workers)
@@ -70,7 +70,7 @@ def first_run(job: FirstRun) -> Path:
 
 def _announced(job: FirstRun, dataset: Dataset) -> str:
     """What comes, before anything long begins."""
-    names = [label(Options(method)) for method in job.methods]
+    names = [label(named(Options(method), dataset)) for method in job.methods]
     methods = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
     what = f"{dataset.name or job.source}, {len(dataset):,} rows"
     text = f"{what}: {methods}, {plural(job.seeds, 'seed')} each, then one page"

@@ -112,7 +112,7 @@ def train_dataset(
     dataset = selected(dataset, options)
     dynamics, sets, facts = None, None, {}
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
-        chosen = preset(options.algorithm, dataset.name, variant=options.variant)
+        chosen = preset(options.algorithm, dataset.name)
         recipe = stages.preset or ("default" if chosen.normalise else "paper-antmaze")
         fitted = (
             fit_dynamics(dataset, recipe)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from stacq.algos import ALGORITHMS, bc, onestep, stacq, td3bc
-from stacq.algos.presets import VARIANTS, changed, preset
+from stacq.algos.presets import VARIANTS, changed, preset, recommended
 from stacq.errors import InputError
 
 KINDS = ("random", "medium", "medium-replay", "medium-expert")
@@ -76,6 +76,24 @@ def test_variants() -> None:
         for variant in variants:
             for small in (False, True):
                 preset(algorithm, "antmaze-large-play-v2", variant=variant, small=small)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "variant"),
+    [
+        ("hopper-medium-v2", "robust"),
+        ("stacq/walker2d-medium-v0", "robust"),
+        ("mine", "robust"),
+        ("my-maze-v1", "robust"),
+        ("", "robust"),
+        ("stacq/maze-stitching-v0", "paper"),
+        ("antmaze-umaze-v2", "paper"),
+    ],
+)
+def test_what_is_recommended_depends_on_the_data(dataset: str, variant: str) -> None:
+    assert recommended("stacq", dataset) == variant
+    for algorithm in ("td3bc", "bc", "onestep-stacq"):
+        assert recommended(algorithm, dataset) == "paper"
 
 
 def test_small_ones_are_smaller_and_keep_what_belongs_to_the_dataset() -> None:

@@ -165,6 +165,17 @@ def test_slots_follow_the_batch_that_was_asked_for() -> None:
     assert wide.preset.config.slots == pair_slots(models()[1], 16) and set_by_hand.preset.config.slots == 5
 
 
+def test_a_run_says_which_variant_was_recommended_for_its_data() -> None:
+    mine = dataclasses.replace(dataset(), name="mine")
+    dynamics, sets = models()
+    maze, own = plan(options("stacq")), make_plan(mine, options("stacq"), dynamics, sets)
+    asked_for = make_plan(mine, options("stacq", variant="paper"), dynamics, sets)
+    assert [each.manifest()["variant"] for each in (maze, own, asked_for)] == ["paper", "robust", "paper"]
+    assert [each.manifest()["label"] for each in (maze, own)] == ["StaCQ", "StaCQ (robust)"]
+    assert own.preset.config.pull == "action" and asked_for.preset.config.pull == "state"
+    assert run_directory(own) != run_directory(asked_for)
+
+
 def test_actions_that_lead_to_states_are_found_only_where_they_are_pulled_to(tmp_path: Path) -> None:
     worlds = [make_task(plan(options("stacq", variant=variant))).world for variant in ("paper", "robust")]
     assert [each.extras is not None and each.extras.actions is not None for each in worlds] == [False, True]

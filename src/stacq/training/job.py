@@ -12,7 +12,7 @@ import numpy as np
 
 from stacq.algos import ALGORITHMS
 from stacq.algos.common import Sizes
-from stacq.algos.presets import Preset, changed, preset
+from stacq.algos.presets import RECOMMENDED, Preset, changed, preset, recommended
 from stacq.algos.world import make_world, own_only, pair_slots
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
@@ -36,7 +36,7 @@ class Options:
     """Everything one may choose about a training run; what is None comes from the preset or the dataset."""
 
     algorithm: str = "stacq"
-    variant: str = "paper"
+    variant: str = RECOMMENDED
     small: bool = False  # the preset for a laptop
     seeds: int = 5
     first_seed: int = 0
@@ -111,8 +111,15 @@ class Plan:
         }
 
 
+def named(options: Options, dataset: Dataset) -> Options:
+    """The same with a variant's own name: which one is recommended depends on the data."""
+    if options.variant != RECOMMENDED:
+        return options
+    return replace(options, variant=recommended(options.algorithm, dataset.name))
+
+
 def label(options: Options) -> str:
-    """A name for tables and pictures."""
+    """A name for tables and pictures, of `named` options."""
     name = {"stacq": "StaCQ", "onestep-stacq": "OneStep StaCQ", "td3bc": "TD3+BC", "bc": "BC"}[options.algorithm]
     if options.top < 1:
         name = f"{100 * options.top:g} % {name}"
@@ -125,6 +132,7 @@ def make_plan(
     dataset: Dataset, options: Options, dynamics: Dynamics | None = None, sets: ReachableSets | None = None
 ) -> Plan:
     """Check that everything fits before anything long begins. The dataset is one that `selected` gave."""
+    options = named(options, dataset)
     env = check_options(dataset, options)
     chosen = _chosen(dataset, options)
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
@@ -163,7 +171,7 @@ def selected(dataset: Dataset, options: Options) -> Dataset:
 
 def _chosen(dataset: Dataset, options: Options) -> Preset:
     """The preset with the options on top of it; the number of slots is the preset's still."""
-    found = preset(options.algorithm, dataset.name, variant=options.variant, small=options.small)
+    found = preset(options.algorithm, dataset.name, variant=named(options, dataset).variant, small=options.small)
     config = found.config
     if options.steps is not None:
         counts = [name for name in ("steps", "critic_steps") if hasattr(config, name)]
