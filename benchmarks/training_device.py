@@ -7,7 +7,8 @@ With a dataset, its own dynamics and reachable sets are used, or made first. Wit
 robot's sizes with one reachable state for every row: what a dataset of that many rows needs in memory. Compilation is
 timed apart, in a fresh cache, and a second time with the program on disk. `--profile` adds where the time of a step
 goes, `--evaluation` what the paper's protocol beside the training costs: ten episodes of every seed each 5,000 steps.
-The bars are those of an H200: on a CPU there is nothing to measure here, `training_speed.py` is for that.
+StaCQ is its variant `paper`. The bars are those of an H200: on a CPU there is nothing to measure here,
+`training_speed.py` is for that.
 """
 
 import argparse

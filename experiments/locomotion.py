@@ -7,7 +7,8 @@
 Every run adds a line to `training.jsonl`: settings, scores of every evaluation and seed, the critics' value beside the
 measured discounted return, speed, device. Stages and runs that were made before are reused, and a run that was killed
 goes on, so the same command can be given again. With `--alphas` so many seeds are trained with each of them, all side
-by side in one program; no two have the same seed. `--table` prints what the file holds.
+by side in one program; no two have the same seed. `--table` prints what the file holds. The run `stacq` is the
+published variant, `paper`.
 """
 
 import argparse
@@ -225,11 +226,11 @@ def main() -> None:
             try:
                 run_lanes(plan, chosen.alphas, directory)
             except TrainingFailed as failure:
-                print(f"{name}, {label(options)}: {failure}", flush=True)
+                print(f"{name}, {label(plan.options)}: {failure}", flush=True)
                 continue
             line = summary(directory, name, run, chosen.set, time.perf_counter() - started)
             add(chosen.out / RESULTS, line)
-            print(f"{name}, {label(options)}: {line['seconds']:.0f} s", flush=True)
+            print(f"{name}, {label(plan.options)}: {line['seconds']:.0f} s", flush=True)
     print("\n".join(table(chosen.out / RESULTS)))
 
 

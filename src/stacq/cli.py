@@ -187,7 +187,7 @@ class RunAll:
     seeds: int = 5
     """Of each; they train side by side."""
     full: bool = False
-    """The published networks and a million steps instead of what a laptop can do; the maze has one size."""
+    """Networks of full size and a million steps instead of what a laptop can do; the maze has one size."""
     workers: int | None = None
     """Processes that evaluate; by default one per core."""
     out: Path = Path("runs")
@@ -333,7 +333,7 @@ class Train:
     own_only: bool = False
     """Reduce reachable sets to the own successor: what does reachability itself buy?"""
     set: tuple[str, ...] = ()
-    """Hyperparameters as name=value, such as alpha=2.5 hidden=128,128."""
+    """Hyperparameters as name=value, such as learning_rate=1e-4 hidden=128,128."""
     dynamics: Path | None = None
     """Dynamics that were fitted already."""
     dynamics_preset: Literal["default", "paper", "paper-antmaze", "small"] | None = None

@@ -50,6 +50,11 @@ def test_antmaze(name: str) -> None:
         assert (data.normalise, data.reward_shift, data.episodes) == (False, -1.0, 100)
 
 
+def test_minaris_names_mean_the_same_tasks() -> None:
+    assert preset("stacq", "mujoco/walker2d/medium-v0") == preset("stacq", "walker2d-medium-v2")
+    assert preset("stacq", "D4RL/antmaze/large-play-v1") == preset("stacq", "antmaze-large-play-v2")
+
+
 def test_what_the_papers_say_of_every_dataset() -> None:
     ours, onesteps, td3 = stacq.Config(), onestep.Config(), td3bc.Config()
     for config in (ours, onesteps, td3, bc.Config()):
@@ -84,10 +89,13 @@ def test_variants() -> None:
         ("hopper-medium-v2", "robust"),
         ("stacq/walker2d-medium-v0", "robust"),
         ("mine", "robust"),
-        ("my-maze-v1", "robust"),
+        ("maze-of-mine", "robust"),
+        ("mujoco/hopper/medium-v0", "robust"),
         ("", "robust"),
         ("stacq/maze-stitching-v0", "paper"),
         ("antmaze-umaze-v2", "paper"),
+        ("antmaze-large-play", "paper"),
+        ("D4RL/antmaze/umaze-v1", "paper"),
     ],
 )
 def test_what_is_recommended_depends_on_the_data(dataset: str, variant: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 from stacq.algos import ALGORITHMS
+from stacq.data.registry import task_of
 from stacq.errors import InputError
 
 # alpha per body (appendices C and D); halfcheetah-medium-expert has one of its own.
@@ -24,7 +25,7 @@ AUTHORS = {"pairs": "dataset", "margin": 1e-4}
 ROBUST = {"layer_norm": True, "pull": "action", "alpha": 36.0}
 """Critics with LayerNorm, and a pull that holds every actuator alike, with one alpha for all (docs/stacq.md)."""
 RECOMMENDED = "recommended"
-"""In the place of a variant's name: the one that measured best on data of this kind."""
+"""In the place of a variant's name: the one that docs/results.md recommends for the data."""
 ANTMAZE_STACQ = {"targets": "independent", "actor_q": "first", "reward": "row"}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "stacq": {
@@ -76,39 +77,60 @@ class Preset:
 
 
 def preset(algorithm: str, dataset: str = "", *, variant: str = "paper", small: bool = False) -> Preset:
-    """The published settings for a known dataset; for any other, those of the algorithm's Config."""
+    """The published settings for a known dataset; for any other, those of the algorithm's Config.
+
+    With the variant on top of them. `recommended` says which one a run takes that names none.
+    """
     if algorithm not in ALGORITHMS:
         raise InputError(f"no algorithm is called {algorithm!r}", expected=" or ".join(ALGORITHMS), fix="choose one")
     if variant not in VARIANTS[algorithm]:
         raise InputError(
-            f"{algorithm} has no variant {variant!r}", expected=" or ".join(VARIANTS[algorithm]), fix="choose one"
+            f"{algorithm} has no variant {variant!r}",
+            expected=" or ".join(VARIANTS[algorithm]),
+            fix="choose one, or name none for the recommended one",
         )
-    name = re.sub(r"^stacq/|-v\d+.*$", "", dataset)
-    antmaze = re.match(r"antmaze-(umaze|medium|large)", name)
-    config = ALGORITHMS[algorithm].Config(**_published(algorithm, name, antmaze.group(1) if antmaze else ""))
-    maze = name.startswith("maze-")
+    config = ALGORITHMS[algorithm].Config(**_published(algorithm, dataset))
+    maze = _is_maze(dataset)
     if maze or small:
         config = replace(config, **(MAZE if maze else SMALL)[algorithm])
     config = replace(config, **VARIANTS[algorithm][variant])
     if maze:
         return Preset(config, evaluations=MAZE_EVALUATIONS)
-    if antmaze:
+    if _antmaze(dataset):
         return Preset(config, normalise=False, reward_shift=-1.0, episodes=100)
     return Preset(config)
 
 
 def recommended(algorithm: str, dataset: str) -> str:
-    """The variant to use on this data unless another is named, by docs/results.md.
+    """The variant that a run takes where none is named.
 
-    The published StaCQ fails on walker2d-medium, so `robust` is used on locomotion and on data of one's own. The mazes
-    have settings of their own, and on AntMaze nothing was measured.
+    The published StaCQ may fail where `robust` does not (docs/results.md), so locomotion gets that one, and so does
+    data of one's own, on the same grounds. The mazes have settings of their own; on AntMaze nothing was measured.
     """
-    maze = re.match(r"(stacq/)?(ant)?maze-", dataset)
-    return "robust" if algorithm == "stacq" and not maze else "paper"
+    mazes = _is_maze(dataset) or _antmaze(dataset)
+    return "robust" if algorithm == "stacq" and not mazes else "paper"
 
 
-def _published(algorithm: str, name: str, maze: str) -> dict[str, Any]:
-    body = name.split("-", maxsplit=1)[0]
+def _is_maze(dataset: str) -> bool:
+    """Whether it is one of the continuous mazes that come with the package."""
+    return dataset.startswith("stacq/maze-")
+
+
+def _antmaze(dataset: str) -> str:
+    """`umaze`, `medium` or `large`; empty for other data."""
+    found = re.match(r"antmaze-(umaze|medium|large)", _task_name(dataset))
+    return found.group(1) if found else ""
+
+
+def _task_name(dataset: str) -> str:
+    """Such as `hopper`, whoever recorded it; a dataset that is not known keeps its own name."""
+    task = task_of(dataset)
+    return dataset.removeprefix("stacq/") if task is None else task.key
+
+
+def _published(algorithm: str, dataset: str) -> dict[str, Any]:
+    body, maze = _task_name(dataset).split("-", maxsplit=1)[0], _antmaze(dataset)
+    name = re.sub(r"^stacq/|-v\d+.*$", "", dataset)
     if algorithm == "stacq":
         if maze:
             return {"alpha": STACQ_ALPHA_ANTMAZE[maze], **ANTMAZE_STACQ}
