@@ -7,8 +7,7 @@ With a dataset, its own dynamics and reachable sets are used, or made first. Wit
 robot's sizes with one reachable state for every row: what a dataset of that many rows needs in memory. Compilation is
 timed apart, in a fresh cache, and a second time with the program on disk. `--profile` adds where the time of a step
 goes, `--evaluation` what the paper's protocol beside the training costs: ten episodes of every seed each 5,000 steps.
-StaCQ is its variant `paper`. The bars are those of an H200: on a CPU there is nothing to measure here,
-`training_speed.py` is for that.
+The bars are those of an H200: on a CPU there is nothing to measure here, `training_speed.py` is for that.
 """
 
 import argparse
@@ -58,8 +57,8 @@ def real_plan(name: str, options: Options) -> Plan:
     return make_plan(dataset, options, dynamics, sets)
 
 
-def real_work(name: str, algorithm: str) -> Work:
-    task = make_task(real_plan(name, Options(algorithm, variant="paper", evaluate=False)))
+def real_work(name: str, algorithm: str, variant: str) -> Work:
+    task = make_task(real_plan(name, Options(algorithm, variant=variant, evaluate=False)))
     return Work(algorithm, task.world, task.sizes, task.config)
 
 
@@ -77,8 +76,8 @@ def loop_speed(plan: Plan) -> float:
     return (time.perf_counter() - then) / (MEASURED - step) * 1e3
 
 
-def evaluation(name: str, algorithm: str) -> Iterator[str]:
-    plan = real_plan(name, Options(algorithm, variant="paper", steps=MEASURED, eval_every=EVAL_EVERY))
+def evaluation(name: str, algorithm: str, variant: str) -> Iterator[str]:
+    plan = real_plan(name, Options(algorithm, variant=variant, steps=MEASURED, eval_every=EVAL_EVERY))
     if plan.env is None:
         yield f"{name} names no environment: nothing can be evaluated"
         return
@@ -157,6 +156,7 @@ def main() -> None:
     parser.add_argument("--dataset")
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the random data, where no dataset is named")
     parser.add_argument("--only", choices=list(BAR))
+    parser.add_argument("--variant", default="paper", help="of StaCQ, on a --dataset")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--evaluation", action="store_true", help="of a --dataset")
     chosen = parser.parse_args()
@@ -169,10 +169,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]
         for algorithm in [chosen.only] if chosen.only else ["td3bc", "stacq"]:
-            work = real_work(chosen.dataset, algorithm) if chosen.dataset else random_work(chosen.rows, algorithm)
+            variant = chosen.variant if algorithm == "stacq" else "paper"
+            if chosen.dataset:
+                work = real_work(chosen.dataset, algorithm, variant)
+            else:
+                work = random_work(chosen.rows, algorithm)
             show(work, kernels=chosen.profile)
             if chosen.evaluation:
-                print("\n".join(evaluation(chosen.dataset, algorithm)), flush=True)
+                print("\n".join(evaluation(chosen.dataset, algorithm, variant)), flush=True)
 
 
 if __name__ == "__main__":
