@@ -184,6 +184,15 @@ def test_actions_that_lead_to_states_are_found_only_where_they_are_pulled_to(tmp
     assert said == [f"finding the actions that lead to {models()[1].pairs:,} reachable states"]
 
 
+def test_a_run_that_pulls_to_actions_finds_the_same_ones_again(tmp_path: Path) -> None:
+    chosen, whole, directory = plan(options("stacq", variant="robust")), tmp_path / "whole", tmp_path / "run"
+    run_job(chosen, out=whole, workers=1)
+    with pytest.raises(Stopped):
+        run_job(chosen, out=directory, workers=1, listener=pull_plug_at(30))
+    run_job(chosen, out=directory, workers=1)
+    assert outcome(directory) == outcome(whole)
+
+
 def test_a_finished_run_is_read_not_trained_again(finished: tuple[str, Path]) -> None:
     algorithm, directory = finished
     before = (directory / "metrics.jsonl").read_bytes()
