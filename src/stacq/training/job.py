@@ -22,7 +22,7 @@ from stacq.envs.gym import check_match, facts_of, make_env
 from stacq.errors import InputError
 from stacq.files import content_hash, home, write_json
 from stacq.policy import Policy
-from stacq.reach.sets import ReachableSets
+from stacq.reach.sets import ReachableSets, own_present
 from stacq.runs import RUNS, Run
 from stacq.training.evaluations import Protocol
 from stacq.training.finished import RESULT, final_policies
@@ -237,7 +237,8 @@ def run_job(
         else:
             protocol = protocol_of(plan)
             if plan.ways and plan.sets is not None:
-                say(f"finding the actions that lead to {plan.sets.pairs:,} reachable states")
+                extra = int((plan.sets.sizes - own_present(plan.sets)).sum())
+                say(f"finding the actions that lead to {extra:,} reachable states")
             train(make_task(plan), plan.schedule, run, protocol=protocol, workers=workers, listener=listener, say=say)
             write_json(directory / RESULT, result_of(directory))
     return replace(read_trained(directory), sets=plan.sets)
