@@ -27,18 +27,23 @@ def test_the_readmes_example_runs() -> None:
 @pytest.mark.timeout(1200)
 def test_the_walk_through_with_own_data_runs(tmp_path: Path) -> None:
     """Its Python as printed; its commands too, with fewer seeds and steps."""
-    first, last = blocks(ROOT / "docs" / "own-data.md", "python")
+    make_logs, act, check = blocks(ROOT / "docs" / "own-data.md", "python")
     stacq = [sys.executable, "-m", "stacq"]
     commands = [
-        [sys.executable, "-c", first],
+        [sys.executable, "-c", make_logs],
         [*stacq, "data", "inspect", "logs.npz"],
         [*stacq, "train", "logs.npz", "--small", "--seeds", "1", "--steps", "200"],
-        [sys.executable, "-c", last],
+        [sys.executable, "-c", act],
+        [sys.executable, "-c", check],
     ]
+    said = []
     for command in commands:
         answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
         assert answer.returncode == 0, answer.stderr
-    assert answer.stdout.startswith("[")
+        said.append(answer.stdout)
+    assert said[-2].startswith("[")
+    name, earned = said[-1].split()
+    assert name.startswith("logs-stacq-robust-") and -100 < float(earned) < 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
