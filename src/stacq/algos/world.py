@@ -1,5 +1,6 @@
 """What every update reads and none changes: the data on the device, the frozen models, the reachable sets."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -174,10 +175,12 @@ def make_world(
     *,
     reward_shift: float = 0.0,
     ways: bool = True,
+    found: Callable[[int], None] | None = None,
 ) -> World:
     """Put everything on the device. Algorithms that need no dynamics or sets are given none.
 
-    Whoever needs no actions that lead to reachable states spares minutes on a CPU with `ways=False`.
+    Whoever needs no actions that lead to reachable states spares minutes on a CPU with `ways=False`. Who does is told
+    through `found` how many of them there are so far.
     """
     if dynamics is not None:
         normaliser = dynamics.normaliser
@@ -204,7 +207,7 @@ def make_world(
         usable=jnp.asarray(usable),
         chained=jnp.asarray(chained(dataset)),
         ensemble=None if dynamics is None else frozen_for(jax.default_backend(), _folded(dynamics)),
-        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, arrays[0], s_next, ways),
+        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, arrays[0], s_next, ways, found),
     )
 
 
@@ -255,7 +258,14 @@ def _device(values: Floats) -> jax.Array:
     return jnp.asarray(values.astype(np.float32))
 
 
-def _extras(sets: ReachableSets, dynamics: Dynamics, s: Float32s, s_next: Float32s, ways: bool) -> Extras:
+def _extras(
+    sets: ReachableSets,
+    dynamics: Dynamics,
+    s: Float32s,
+    s_next: Float32s,
+    ways: bool,
+    found: Callable[[int], None] | None,
+) -> Extras:
     anchors = sets.anchors
     other = anchors != sets.indices
     count = np.bincount(anchors[other], minlength=len(sets))
@@ -265,11 +275,11 @@ def _extras(sets: ReachableSets, dynamics: Dynamics, s: Float32s, s_next: Float3
     if not ways:
         return Extras(flat[0], flat[1], flat[2], None)
     nowhere = np.zeros((1, len(dynamics.action_low)), np.float32)
-    actions = _leading(dynamics, s[anchors[other]], s_next[rows]) if other.any() else nowhere
+    actions = _leading(dynamics, s[anchors[other]], s_next[rows], found) if other.any() else nowhere
     return Extras(flat[0], flat[1], flat[2], jnp.asarray(actions))
 
 
-def _leading(dynamics: Dynamics, s: Float32s, s_next: Float32s) -> Float32s:
+def _leading(dynamics: Dynamics, s: Float32s, s_next: Float32s, found: Callable[[int], None] | None = None) -> Float32s:
     """Actions from s to s' by the models, scaled to [-1, 1], [M, A].
 
     The plain inverse guess misses the state more often than not where contacts are made; one step on the forward
@@ -277,13 +287,15 @@ def _leading(dynamics: Dynamics, s: Float32s, s_next: Float32s) -> Float32s:
     """
     low, high = jnp.asarray(dynamics.action_low), jnp.asarray(dynamics.action_high)
     unit = jnp.broadcast_to(dynamics.models.step_scale, (LEAD_CHUNK, s.shape[1]))
-    found = []
+    parts = []
     for first in range(0, len(s), LEAD_CHUNK):
         part = slice(first, first + LEAD_CHUNK)
         missing = LEAD_CHUNK - len(s[part])
         here, there = (jnp.asarray(np.pad(values[part], ((0, missing), (0, 0)), mode="edge")) for values in (s, s_next))
-        found.append(np.asarray(refined(dynamics.models, here, there, unit, low, high)[2]))
-    raw = np.concatenate(found)[: len(s)]
+        parts.append(np.asarray(refined(dynamics.models, here, there, unit, low, high)[2]))
+        if found is not None:
+            found(min(first + LEAD_CHUNK, len(s)))
+    raw = np.concatenate(parts)[: len(s)]
     return ((raw - dynamics.action_low) / (dynamics.action_high - dynamics.action_low) * 2 - 1).astype(np.float32)
 
 

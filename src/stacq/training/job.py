@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -29,6 +30,7 @@ from stacq.training.finished import RESULT, final_policies
 from stacq.training.train import Listener, Schedule, Task, check_schedule, train
 
 LEAST_EVERY = 100  # steps between two evaluations, unless fewer are asked for
+TOLD_EVERY = 30.0  # seconds between two words about a preparation
 
 
 @dataclass(frozen=True)
@@ -205,14 +207,14 @@ def run_directory(plan: Plan, root: Path = RUNS) -> Path:
     return root / f"{name}-{plan.options.algorithm}-{plan.options.variant}-{digest}"
 
 
-def make_task(plan: Plan) -> Task:
-    """Everything on the device."""
+def make_task(plan: Plan, found: Callable[[int], None] | None = None) -> Task:
+    """Everything on the device; `found` is told how many actions to reachable states there are so far."""
     dataset, chosen = plan.dataset, plan.preset
     size = dataset.observation_size
     normaliser = Normaliser.fit(dataset.observations) if plan.normalise else Normaliser.identity(size)
     normaliser = normaliser if plan.dynamics is None else plan.dynamics.normaliser
     shift = chosen.reward_shift
-    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, reward_shift=shift, ways=plan.ways)
+    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, reward_shift=shift, ways=plan.ways, found=found)
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     name = plan.options.algorithm
     sizes = Sizes(size, dataset.action_size)
@@ -236,12 +238,27 @@ def run_job(
             say(f"trained before: {directory}")
         else:
             protocol = protocol_of(plan)
-            if plan.ways and plan.sets is not None:
-                extra = int((plan.sets.sizes - own_present(plan.sets)).sum())
-                say(f"finding the actions that lead to {extra:,} reachable states")
-            train(make_task(plan), plan.schedule, run, protocol=protocol, workers=workers, listener=listener, say=say)
+            task = make_task(plan, _teller(plan, say))
+            train(task, plan.schedule, run, protocol=protocol, workers=workers, listener=listener, say=say)
             write_json(directory / RESULT, result_of(directory))
     return replace(read_trained(directory), sets=plan.sets)
+
+
+def _teller(plan: Plan, say: Callable[[str], None]) -> Callable[[int], None] | None:
+    """Says what is being found, and from time to time how far it has come: on a CPU that takes minutes."""
+    if not plan.ways or plan.sets is None:
+        return None
+    extra = int((plan.sets.sizes - own_present(plan.sets)).sum())
+    say(f"finding the actions that lead to {extra:,} reachable states")
+    told = time.monotonic()
+
+    def found(count: int) -> None:
+        nonlocal told
+        if count < extra and time.monotonic() - told >= TOLD_EVERY:
+            told = time.monotonic()
+            say(f"found {count:,} of {extra:,} actions")
+
+    return found
 
 
 def protocol_of(plan: Plan) -> Protocol | None:
