@@ -15,7 +15,7 @@ from stacq.dynamics.models import Dynamics, forward_mean
 from stacq.errors import InputError
 from stacq.nn.mlp import MLP, each_member, frozen_for
 from stacq.reach.calibration import refined
-from stacq.reach.sets import ReachableSets, own_present
+from stacq.reach.sets import ReachableSets, extra_sizes
 from stacq.types import Bools, Float32s, Floats, Ints
 
 PREDICT_CHUNK = 65_536  # rows at a time
@@ -304,8 +304,7 @@ def pair_slots(sets: ReachableSets, batch: int, *, seed: int = 0, draws: int = 2
 
     What does not fit is thinned without bias (`draw_pairs`), and every slot costs time in every step.
     """
-    extra = sets.sizes - own_present(sets)
-    totals = np.random.default_rng(seed).choice(extra, size=(draws, batch)).sum(axis=1)
+    totals = np.random.default_rng(seed).choice(extra_sizes(sets), size=(draws, batch)).sum(axis=1)
     wanted = min(int(np.quantile(totals, 0.95)), batch)
     return max(-(-wanted // 64), 1) * 64
 

@@ -107,3 +107,8 @@ def own_present(sets: ReachableSets) -> Bools:
     anchors = sets.anchors
     present[anchors[anchors == sets.indices]] = True
     return present
+
+
+def extra_sizes(sets: ReachableSets) -> Ints:
+    """Number of reachable states of each anchor beside its own successor, [N]."""
+    return sets.sizes - own_present(sets)

@@ -23,7 +23,7 @@ from stacq.envs.gym import check_match, facts_of, make_env
 from stacq.errors import InputError
 from stacq.files import content_hash, home, write_json
 from stacq.policy import Policy
-from stacq.reach.sets import ReachableSets, own_present
+from stacq.reach.sets import ReachableSets, extra_sizes
 from stacq.runs import RUNS, Run
 from stacq.training.evaluations import Protocol
 from stacq.training.finished import RESULT, final_policies
@@ -248,7 +248,7 @@ def _teller(plan: Plan, say: Callable[[str], None]) -> Callable[[int], None] | N
     """Says what is being found, and from time to time how far it has come: on a CPU that takes minutes."""
     if not plan.ways or plan.sets is None:
         return None
-    extra = int((plan.sets.sizes - own_present(plan.sets)).sum())
+    extra = int(extra_sizes(plan.sets).sum())
     say(f"finding the actions that lead to {extra:,} reachable states")
     told = time.monotonic()
 
