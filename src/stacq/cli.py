@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stacq.jobs import Candidate
 
 KEPT = "the episodes finished so far are kept in the run directory"
+KEPT_RUN = "finished stages and the last checkpoint, if there is one yet, are kept; the same command goes on from there"
 
 
 @dataclass(frozen=True)
@@ -193,7 +194,7 @@ class RunAll:
     out: Path = Path("runs")
     """Folder for the run directories and the page."""
     bounds: Stated = Bounds()
-    STOPPED: ClassVar[str] = "finished stages and the last checkpoint are kept, and the same command goes on from there"
+    STOPPED: ClassVar[str] = KEPT_RUN
 
     def run(self) -> None:
         from stacq.firstrun import MAZE, FirstRun, first_run
@@ -349,7 +350,7 @@ class Train:
     tensorboard: bool = False
     """Write TensorBoard event files too (needs the tensorboard extra)."""
     bounds: Stated = Bounds()
-    STOPPED: ClassVar[str] = "the last checkpoint is kept, and the same command goes on from there"
+    STOPPED: ClassVar[str] = KEPT_RUN
 
     def run(self) -> None:
         from stacq.data.load import load
