@@ -58,12 +58,13 @@ def init_ensemble(key: jax.Array, members: int, sizes: Sequence[int], *, layer_n
 def each_member(ensemble: MLP, x: jax.Array) -> jax.Array:
     """The outputs of all members on the same inputs, [M, ..., O].
 
-    A GPU wants the members in one product. On a CPU one after the other is faster: the activations of a single
-    member stay in the cache, and independent members can share the cores.
+    A GPU wants the members in one product, and the inputs once for each: shared ones would be multiplied by all first
+    layers side by side, and the result transposed. On a CPU one member after the other is faster: its activations
+    stay in the cache, and independent members can share the cores.
     """
     if jax.default_backend() == "cpu":
         return jnp.stack([member(x) for member in _unstacked(ensemble)])
-    outputs: jax.Array = jax.vmap(lambda member: member(x))(ensemble)
+    outputs: jax.Array = jax.vmap(MLP.__call__)(ensemble, jnp.broadcast_to(x, (ensemble.members, *x.shape)))
     return outputs
 
 
