@@ -1,7 +1,7 @@
 """Training at full size on regenerated locomotion data, for the tables of docs/results.md.
 
     python experiments/locomotion.py --datasets hopper-medium walker2d-medium --runs stacq own-only td3bc bc
-    python experiments/locomotion.py --runs robust --steps 100000 --alphas 12 24 36 54 --seeds 2
+    python experiments/locomotion.py --runs robust --steps 60000 --alphas 1 2 5 --seeds 3
     python experiments/locomotion.py --table runs/training.jsonl
 
 Every run adds a line to `training.jsonl`: settings, scores of every evaluation and seed, the critics' value beside the

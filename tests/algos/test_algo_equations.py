@@ -262,18 +262,21 @@ def stacq_best(
     return states, actions, origin
 
 
-@pytest.mark.parametrize(
-    ("actor_q", "pull"), [("min", "state"), ("first", "state"), ("min", "action"), ("first", "action")]
-)
-def test_the_best_reachable_state(actor_q: Literal["min", "first"], pull: Literal["state", "action"]) -> None:
+@pytest.mark.parametrize("actor_q", ["min", "first"])
+def test_the_best_reachable_state(actor_q: Literal["min", "first"]) -> None:
     world, critic = small_world(), stacq_state().critic.network
-    cfg, batch = stacq.Config(actor_q=actor_q, pull=pull), batch_of(world, ROWS)
+    cfg, batch = stacq.Config(actor_q=actor_q), batch_of(world, ROWS)
     assert world.extras is not None
-    found = jax.jit(stacq.best_reachable)(critic, batch, pairs_by_hand(world.extras, ROWS, 24), world, cfg)
+    pairs = pairs_by_hand(world.extras, ROWS, 24)
+    found = jax.jit(stacq.best_reachable)(critic, batch, pairs, world, cfg)
     states, actions, origin = stacq_best(critic, batch, world, cfg)
     assert any(each < 0 for each in origin) and any(each >= 0 for each in origin)
     np.testing.assert_allclose(found.s_next, states, **CLOSE)
-    np.testing.assert_allclose(found.a, actions if pull == "action" else batch.a, **CLOSE)
+    np.testing.assert_allclose(found.a, actions, **CLOSE)
+    untold = replace(world, extras=world.extras._replace(actions=None))
+    without = jax.jit(stacq.best_reachable)(critic, batch, pairs, untold, cfg)
+    assert without.a is None
+    np.testing.assert_array_equal(without.s_next, found.s_next)
 
 
 def test_minimum_and_first_critic_do_not_always_agree() -> None:
@@ -286,7 +289,7 @@ def test_minimum_and_first_critic_do_not_always_agree() -> None:
 def test_ties_go_to_the_own_successor() -> None:
     world = small_world(sizes=[3] * 12)
     critic = jax.tree.map(jnp.zeros_like, stacq_state().critic.network)
-    cfg, batch = stacq.Config(pull="action"), batch_of(world, ROWS)
+    cfg, batch = stacq.Config(), batch_of(world, ROWS)
     assert world.extras is not None
     found = jax.jit(stacq.best_reachable)(critic, batch, pairs_by_hand(world.extras, ROWS, 24), world, cfg)
     np.testing.assert_array_equal(found.s_next, batch.s_next)
@@ -303,34 +306,31 @@ def stacq_actor_loss(
         tried = disturbed(a, draws[i], cfg.actor_noise, cfg.noise_clip)
         there = model(world, batch.s[i], np.clip(tried, cfg.margin - 1, 1 - cfg.margin))
         q.append(judged(critic, batch.s[i], there, cfg))
-        if cfg.pull == "action":
-            pull.append(((a - np.asarray(best.a[i])) ** 2).sum())
-        else:
-            pull.append(((there - np.asarray(best.s_next[i])) ** 2).mean())
+        pull.append(((there - np.asarray(best.s_next[i])) ** 2).mean())
+        if best.a is not None:
+            pull[-1] += cfg.alpha * cfg.action_pull * ((a - np.asarray(best.a[i])) ** 2).sum()
     weight = cfg.alpha / float(np.mean(np.abs(q))) if weight is None else weight
     return float(-weight * np.mean(q) + np.mean(pull))
 
 
-def a_best(seed: int = 11) -> Best:
+def a_best(action_pull: float, seed: int = 11) -> Best:
     rng = np.random.default_rng(seed)
-    arrays = rng.normal(size=(len(ROWS), S)), rng.uniform(-1, 1, (len(ROWS), A))
-    return Best(*(jnp.asarray(each, jnp.float32) for each in arrays))
+    states, actions = rng.normal(size=(len(ROWS), S)), rng.uniform(-1, 1, (len(ROWS), A))
+    return Best(jnp.asarray(states, jnp.float32), jnp.asarray(actions, jnp.float32) if action_pull else None)
 
 
 @pytest.mark.parametrize(
-    ("actor_q", "pull", "margin"),
-    [("min", "state", 0.0), ("first", "state", 0.2), ("min", "action", 0.2), ("first", "action", 0.0)],
+    ("actor_q", "action_pull", "margin"),
+    [("min", 0.0, 0.0), ("first", 0.0, 0.2), ("min", 0.4, 0.2), ("first", 0.4, 0.0)],
 )
-def test_the_actor_loss_of_stacq(
-    actor_q: Literal["min", "first"], pull: Literal["state", "action"], margin: float
-) -> None:
+def test_the_actor_loss_of_stacq(actor_q: Literal["min", "first"], action_pull: float, margin: float) -> None:
     world, state = small_world(), stacq_state()
-    cfg = stacq.Config(actor_q=actor_q, pull=pull, alpha=3.0)
+    cfg = stacq.Config(actor_q=actor_q, action_pull=action_pull, alpha=3.0)
     cfg = replace(cfg, actor_noise=0.5, noise_clip=0.6, margin=margin)
-    arguments = state.actor.network, state.critic.network, a_best(), batch_of(world, ROWS), world
+    arguments = state.actor.network, state.critic.network, a_best(action_pull), batch_of(world, ROWS), world
     found, facts = jax.jit(stacq.actor_loss)(*arguments, KEY, cfg)
     np.testing.assert_allclose(found, stacq_actor_loss(*arguments, cfg), **CLOSE)
-    assert set(facts) == {"actor_loss", "pull", "q_policy"}
+    assert set(facts) == {"actor_loss", "pull", "q_policy"} | ({"pull_action"} if action_pull else set())
 
 
 def test_the_reward_loss() -> None:
@@ -379,11 +379,11 @@ def test_the_gradient_of_the_td3bc_actor_leaves_the_weight_of_values_alone() -> 
     )
 
 
-@pytest.mark.parametrize("pull", ["state", "action"])
-def test_the_gradient_of_the_stacq_actor_flows_through_the_frozen_models(pull: Literal["state", "action"]) -> None:
+@pytest.mark.parametrize("action_pull", [0.0, 0.4])
+def test_the_gradient_of_the_stacq_actor_flows_through_the_frozen_models(action_pull: float) -> None:
     world, state = small_world(), stacq_state()
-    cfg = stacq.Config(alpha=3.0, actor_noise=0.1, pull=pull)
-    actor, critic, best, batch = state.actor.network, state.critic.network, a_best(), batch_of(world, ROWS)
+    cfg = stacq.Config(alpha=3.0, actor_noise=0.1, action_pull=action_pull)
+    actor, critic, best, batch = state.actor.network, state.critic.network, a_best(action_pull), batch_of(world, ROWS)
     found = jax.jit(jax.grad(lambda actor: stacq.actor_loss(actor, critic, best, batch, world, KEY, cfg)[0]))(actor)
     draws = drawn(KEY, len(ROWS))
     q = []

@@ -61,7 +61,7 @@ def test_what_the_papers_say_of_every_dataset() -> None:
         assert (config.steps, config.batch, config.hidden, config.learning_rate) == (10**6, 256, (256, 256), 3e-4)
     for each in (ours, onesteps, td3):
         assert (each.discount, each.tau, each.noise_clip) == (0.99, 0.005, 0.5)
-    assert (ours.critics, ours.pairs, ours.targets, ours.actor_q, ours.pull) == (4, "cross", "shared", "min", "state")
+    assert (ours.critics, ours.pairs, ours.targets, ours.actor_q, ours.action_pull) == (4, "cross", "shared", "min", 0)
     assert (ours.target_noise, ours.actor_noise, ours.margin) == (0.2, 0.1, 0.0)
     assert (onesteps.critics, onesteps.critic_steps, onesteps.actor_noise) == (1, 10**6, 0.1)
     assert (td3.critics, td3.alpha, td3.actor_every, td3.target_noise) == (2, 2.5, 2, 0.2)
@@ -72,8 +72,9 @@ def test_variants() -> None:
     authors = preset("stacq", "hopper-medium-v2", variant="authors").config
     assert authors == replace(paper, pairs="dataset", margin=1e-4)
     assert preset("stacq", "hopper-medium-v2", variant="layer-norm").config == replace(paper, layer_norm=True)
-    robust = stacq.Config(layer_norm=True, pull="action", alpha=36.0)
     for name in ("hopper-medium-v2", "walker2d-medium-v2", "mine"):
+        published = preset("stacq", name).config
+        robust = replace(published, layer_norm=True, action_pull=0.028)
         assert preset("stacq", name, variant="robust").config == robust
     assert preset("td3bc", variant="four-critics").config == td3bc.Config(critics=4)
     assert set(VARIANTS) == set(ALGORITHMS)
@@ -138,7 +139,7 @@ def test_unknown_names_are_told_the_known_ones(algorithm: str, variant: str) -> 
         ("layer_norm=true", "layer_norm", True),
         ("layer_norm=False", "layer_norm", False),
         ("pairs=dataset", "pairs", "dataset"),
-        ("pull=action", "pull", "action"),
+        ("action_pull=0.1", "action_pull", 0.1),
     ],
 )
 def test_settings(setting: str, name: str, value: Any) -> None:
@@ -157,7 +158,7 @@ def test_later_settings_win_and_none_changes_nothing() -> None:
     [
         *("", "alpha", "=3", "Alpha=3", "speed=3", "alpha =3", "alpha=", "alpha=much", "steps=1e6", "steps=2.5"),
         *("hidden=", "hidden=64,,32", "hidden=wide", "hidden=64;32"),
-        *("layer_norm=yes", "layer_norm=1", "pairs=both", "pull="),
+        *("layer_norm=yes", "layer_norm=1", "pairs=both", "action_pull="),
     ],
 )
 def test_wrong_settings_say_what_was_expected(setting: str) -> None:
@@ -165,8 +166,8 @@ def test_wrong_settings_say_what_was_expected(setting: str) -> None:
         changed(stacq.Config(), (setting,))
     assert caught.value.expected and caught.value.fix
     name = setting.partition("=")[0]
-    if name in ("pairs", "pull"):
-        assert "dataset" in caught.value.expected or "state" in caught.value.expected
+    if name == "pairs":
+        assert "dataset" in caught.value.expected
 
 
 def test_a_setting_must_be_one_of_the_algorithms_own() -> None:

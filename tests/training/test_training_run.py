@@ -172,7 +172,7 @@ def test_a_run_says_which_variant_was_recommended_for_its_data() -> None:
     asked_for = make_plan(mine, options("stacq", variant="paper"), dynamics, sets)
     assert [each.manifest()["variant"] for each in (maze, own, asked_for)] == ["paper", "robust", "paper"]
     assert [each.manifest()["label"] for each in (maze, own)] == ["StaCQ", "StaCQ (robust)"]
-    assert own.preset.config.pull == "action" and asked_for.preset.config.pull == "state"
+    assert own.preset.config.action_pull > 0 and asked_for.preset.config.action_pull == 0
     assert run_directory(own) != run_directory(asked_for)
 
 

@@ -22,8 +22,8 @@ ONESTEP_ALPHA_ANTMAZE = {"umaze": 10.0, "medium": 40.0, "large": 100.0}
 
 AUTHORS = {"pairs": "dataset", "margin": 1e-4}
 """What the authors' code does where it differs from the paper; what belongs to other stages is in docs/stacq.md."""
-ROBUST = {"layer_norm": True, "pull": "action", "alpha": 36.0}
-"""Critics with LayerNorm, and a pull that holds every actuator alike, with one alpha for all (docs/stacq.md)."""
+ROBUST = {"layer_norm": True, "action_pull": 0.028}
+"""Critics with LayerNorm, and a second pull that holds every actuator alike (docs/stacq.md)."""
 RECOMMENDED = "recommended"
 """In the place of a variant's name: the one that docs/results.md recommends for the data."""
 ANTMAZE_STACQ = {"targets": "independent", "actor_q": "first", "reward": "row"}

@@ -29,9 +29,9 @@ class Config:
     pairs: Literal["cross", "dataset"] = field(default="cross", metadata=STATIC)
     targets: Literal["shared", "independent"] = field(default="shared", metadata=STATIC)
     actor_q: Literal["min", "first"] = field(default="min", metadata=STATIC)
-    pull: Literal["state", "action"] = field(default="state", metadata=STATIC)  # the predicted state, or the action
     reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
     alpha: float = 1.0  # weight of the value against the pull to the best reachable state
+    action_pull: float = 0.0  # to the action that leads there, beside the pull to the state; weighed against the value
     discount: float = 0.99
     tau: float = 0.005
     learning_rate: float = 3e-4  # of critics and reward model; the actor's falls from it along a cosine
@@ -51,7 +51,7 @@ class Best(NamedTuple):
     """The reachable next state of greatest value from every anchor, and the action that leads there."""
 
     s_next: jax.Array  # [B, S]
-    a: jax.Array  # [B, A]
+    a: jax.Array | None  # [B, A]; none where the policy's action is not pulled
 
 
 class Edges(NamedTuple):
@@ -145,21 +145,24 @@ def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: C
     most, slot = best_extra(pairs, extra, batch.s.shape[0])
     switch = (most > own)[:, None]
     there = jnp.where(switch, members[slot], batch.s_next)
-    if cfg.pull != "action":
-        return Best(there, batch.a)
-    assert world.extras.actions is not None
+    if world.extras.actions is None:
+        return Best(there, None)
     return Best(there, jnp.where(switch, world.extras.actions[pairs.entry[slot]], batch.a))
 
 
-def pull_to(best: Best, a: jax.Array, s_next: jax.Array, cfg: Config) -> jax.Array:
-    """How far the policy is from the best reachable state, in states or in actions.
+def pull_to(best: Best, a: jax.Array, s_next: jax.Array, cfg: Config) -> tuple[jax.Array, Metrics]:
+    """Squared distance of the predicted state from the best reachable one and, if asked for, of the action.
 
-    In states a wrong action may cost next to nothing: an actuator that hardly moves the robot within a step is hardly
-    held (docs/results.md). Actions are summed over dimensions, so that alpha means the same for few and for many.
+    In states alone, a direction of the action that hardly moves the robot within a step is hardly held, and over many
+    steps it may throw the robot over (docs/results.md). The action's distance puts a floor under that. It is summed
+    over dimensions, so that each is held alike whether few or many, and weighed by alpha: against the value the floor
+    is the same whatever alpha a body has.
     """
-    if cfg.pull == "action":
-        return jnp.mean(jnp.sum((a - best.a) ** 2, axis=-1))
-    return jnp.mean((s_next - best.s_next) ** 2)
+    pull = jnp.mean((s_next - best.s_next) ** 2)
+    if best.a is None:
+        return pull, {"pull": pull}
+    of_action = jnp.mean(jnp.sum((a - best.a) ** 2, axis=-1))
+    return pull + cfg.alpha * cfg.action_pull * of_action, {"pull": pull, "pull_action": of_action}
 
 
 def actor_loss(
@@ -170,9 +173,9 @@ def actor_loss(
     tried = noisy(a, key, cfg.actor_noise, cfg.noise_clip)
     s_next = world.forward(batch.s, jnp.clip(tried, cfg.margin - 1, 1 - cfg.margin))
     q = actor_value(critic, batch.s, s_next, cfg)
-    pull = pull_to(best, a, s_next, cfg)
+    pull, distances = pull_to(best, a, s_next, cfg)
     loss = -weight_of_values(cfg.alpha, q) * q.mean() + pull
-    return loss, {"actor_loss": loss, "pull": pull, "q_policy": q.mean()}
+    return loss, {"actor_loss": loss, "q_policy": q.mean(), **distances}
 
 
 def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:

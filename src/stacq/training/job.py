@@ -88,7 +88,7 @@ class Plan:
     @property
     def ways(self) -> bool:
         """Whether the actions that lead to reachable states are asked for; on a CPU they take minutes to find."""
-        return self.sets is not None and getattr(self.preset.config, "pull", "") == "action"
+        return self.sets is not None and getattr(self.preset.config, "action_pull", 0.0) > 0
 
     def manifest(self) -> dict[str, Any]:
         """What config.json says: enough to tell whether two runs are the same, and to do one again."""
