@@ -82,6 +82,27 @@ def test_a_frozen_network_is_half_as_wide_on_a_gpu_and_nearly_the_same() -> None
         assert 1e-4 < np.linalg.norm(rounded - whole) / np.linalg.norm(whole) < 0.05
 
 
+@pytest.mark.parametrize("shape", [(6,), (2, 9, 6)])
+def test_members_give_the_same_in_one_product_and_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]
+) -> None:
+    """On a GPU and on a CPU: outputs, and the gradients of members and inputs."""
+    ensemble = init_ensemble(jax.random.key(6), 3, (6, 8, 8, 2), layer_norm=True)
+    x = jax.random.normal(jax.random.key(7), shape)
+    found = []
+    for backend in ("cpu", "gpu"):
+
+        def score(ensemble: MLP, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            outputs = each_member(ensemble, x)
+            return (outputs**2).sum(), outputs
+
+        monkeypatch.setattr(jax, "default_backend", lambda backend=backend: backend)
+        found.append(jax.jit(jax.grad(score, argnums=(0, 1), has_aux=True))(ensemble, x))
+    assert found[0][1].shape == (3, *shape[:-1], 2)
+    for ours, theirs in zip(jax.tree.leaves(found[0]), jax.tree.leaves(found[1]), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("version", "split"), [("7.5", False), ("8.0", True), ("12.1", True), ("gfx942", False), ("unknown", False)]
 )
