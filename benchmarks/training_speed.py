@@ -72,7 +72,7 @@ def make_world(arrays: dict[str, Array]) -> World:
         usable=jnp.ones(ROWS, bool),
         chained=jnp.ones(ROWS, bool),
         ensemble=frozen_for(jax.default_backend(), models),
-        extras=Extras(on_device["start"], on_device["size"], on_device["rows"], on_device["a"]),
+        extras=Extras(on_device["start"], on_device["size"], on_device["rows"], None),
     )
 
 

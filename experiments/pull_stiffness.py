@@ -4,7 +4,7 @@
 
 A squared distance of next states is, close to the best one, a quadratic form in the action: J'J / S with J = df/da, the
 Jacobian of the forward ensemble. Its eigenvalues are what the pull charges for a unit of action in the softest to
-the stiffest direction. A pull in actions charges 1 in all of them.
+the stiffest direction. A pull in actions charges the same in all: alpha times `action_pull`.
 """
 
 import argparse

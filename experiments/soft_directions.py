@@ -13,6 +13,7 @@ recorded the data. Two cores need about ten minutes.
 """
 
 import argparse
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -48,19 +49,20 @@ class Learned(NamedTuple):
 
 
 def learned(run: Path) -> Learned:
-    """From the newest checkpoint, by the names of its arrays. StaCQ without LayerNorm, as published."""
+    """From the newest checkpoint, by the names of its arrays."""
     newest = max(path for path in (run / CHECKPOINTS).iterdir() if path.name.isdigit())
     arrays = read_artefact(newest, KIND).arrays
+    config = json.loads((run / "config.json").read_text(encoding="utf-8"))["config"]
 
-    def network(part: str) -> MLP:
+    def network(part: str, *, layer_norm: bool = False) -> MLP:
         layers = [
             [jnp.asarray(arrays[name]) for name in sorted(arrays) if f"state.{part}.network.{kind}[" in name]
             for kind in ("weights", "biases")
         ]
-        return MLP(tuple(layers[0]), tuple(layers[1]))
+        return MLP(tuple(layers[0]), tuple(layers[1]), layer_norm)
 
     print(f"{run.name}, step {int(newest.name):,}")
-    return Learned(network("actor"), network("critic"))
+    return Learned(network("actor"), network("critic", layer_norm=config["layer_norm"]))
 
 
 def of_seed(network: MLP, seed: int) -> MLP:

@@ -30,7 +30,7 @@ from stacq.runs import Run, read_metrics, read_records
 from stacq.training.checkpoints import save_checkpoint
 from stacq.training.evaluations import Protocol
 from stacq.training.failed import TrainingFailed
-from stacq.training.job import make_plan, make_task, run_directory, run_job
+from stacq.training.job import Options, make_plan, make_task, run_directory, run_job
 from stacq.training.train import Report, Schedule, stops, train
 
 ALGORITHMS = ("bc", "td3bc", "stacq", "onestep-stacq")
@@ -176,13 +176,27 @@ def test_a_run_says_which_variant_was_recommended_for_its_data() -> None:
     assert run_directory(own) != run_directory(asked_for)
 
 
+def robust(alpha: float) -> Options:
+    """The maze's own alpha is 0, and an action pull is weighed by alpha."""
+    return options("stacq", variant="robust", settings=("batch=16", "hidden=8,8", f"alpha={alpha}"))
+
+
 def test_actions_that_lead_to_states_are_found_only_where_they_are_pulled_to() -> None:
-    worlds = [make_task(plan(options("stacq", variant=variant))).world for variant in ("paper", "robust")]
-    assert [each.extras is not None and each.extras.actions is not None for each in worlds] == [False, True]
+    chosen = options("stacq", variant="paper"), robust(0.0), robust(1.0)
+    worlds = [make_task(plan(each)).world for each in chosen]
+    assert [each.extras is not None and each.extras.actions is not None for each in worlds] == [False, False, True]
+
+
+def test_an_action_pull_that_comes_too_late_is_refused(tmp_path: Path) -> None:
+    """Left out without a word, a sweep would compare runs that are all the same."""
+    task = make_task(plan(options("stacq", variant="paper")))
+    late = dataclasses.replace(task.config, alpha=1.0, action_pull=jnp.array([0.0, 0.1]))
+    with Run(tmp_path / "run", {}) as run, pytest.raises(InputError, match="no actions to pull it to"):
+        train(task._replace(config=late), Schedule(seeds=(0, 1), eval_every=20), run)
 
 
 def test_a_run_that_pulls_to_actions_finds_the_same_ones_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen, whole, directory = plan(options("stacq", variant="robust")), tmp_path / "whole", tmp_path / "run"
+    chosen, whole, directory = plan(robust(1.0)), tmp_path / "whole", tmp_path / "run"
     said: list[str] = []
     sets = models()[1]
     extra = int((sets.anchors != sets.indices).sum())

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 
 from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, weight_of_values
@@ -31,7 +32,7 @@ class Config:
     actor_q: Literal["min", "first"] = field(default="min", metadata=STATIC)
     reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
     alpha: float = 1.0  # weight of the value against the pull to the best reachable state
-    action_pull: float = 0.0  # to the action that leads there, beside the pull to the state; weighed against the value
+    action_pull: float = 0.0  # to the action that leads there, beside the pull to the state; in units of alpha
     discount: float = 0.99
     tau: float = 0.005
     learning_rate: float = 3e-4  # of critics and reward model; the actor's falls from it along a cosine
@@ -150,6 +151,11 @@ def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: C
     return Best(there, jnp.where(switch, world.extras.actions[pairs.entry[slot]], batch.a))
 
 
+def pulls_actions(cfg: Config) -> bool:
+    """Whether the actions that lead to reachable states are needed, for any seed."""
+    return bool(np.any(np.asarray(cfg.alpha) * np.asarray(cfg.action_pull) != 0))
+
+
 def pull_to(best: Best, a: jax.Array, s_next: jax.Array, cfg: Config) -> tuple[jax.Array, Metrics]:
     """Squared distance of the predicted state from the best reachable one and, if asked for, of the action.
 
@@ -168,7 +174,10 @@ def pull_to(best: Best, a: jax.Array, s_next: jax.Array, cfg: Config) -> tuple[j
 def actor_loss(
     actor: MLP, critic: MLP, best: Best, batch: Batch, world: World, key: jax.Array, cfg: Config
 ) -> tuple[jax.Array, Metrics]:
-    """Eq. (12): -lambda Q(s, f(s, pi(s) + noise)) + |f(s, pi(s) + noise) - best|^2, lambda = alpha / mean |Q|."""
+    """Eq. (12): -lambda Q(s, f(s, pi(s) + noise)) + |f(s, pi(s) + noise) - best|^2, lambda = alpha / mean |Q|.
+
+    With an action pull, + alpha action_pull |pi(s) - a|^2, where a leads to the best state.
+    """
     a = act(actor, batch.s)
     tried = noisy(a, key, cfg.actor_noise, cfg.noise_clip)
     s_next = world.forward(batch.s, jnp.clip(tried, cfg.margin - 1, 1 - cfg.margin))

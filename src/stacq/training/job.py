@@ -14,6 +14,7 @@ import numpy as np
 from stacq.algos import ALGORITHMS
 from stacq.algos.common import Sizes
 from stacq.algos.presets import RECOMMENDED, Preset, changed, preset, recommended
+from stacq.algos.stacq import pulls_actions
 from stacq.algos.world import make_world, own_only, pair_slots
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
@@ -88,7 +89,7 @@ class Plan:
     @property
     def ways(self) -> bool:
         """Whether the actions that lead to reachable states are asked for; on a CPU they take minutes to find."""
-        return self.sets is not None and getattr(self.preset.config, "action_pull", 0.0) > 0
+        return self.options.algorithm == "stacq" and self.sets is not None and pulls_actions(self.preset.config)
 
     def manifest(self) -> dict[str, Any]:
         """What config.json says: enough to tell whether two runs are the same, and to do one again."""

@@ -20,6 +20,7 @@ import numpy as np
 
 from stacq.algos import ALGORITHMS, Algorithm
 from stacq.algos.common import Phase, Sizes
+from stacq.algos.stacq import pulls_actions
 from stacq.algos.world import World
 from stacq.artefacts import remove_artefact, sweep
 from stacq.data.normaliser import Normaliser
@@ -91,6 +92,7 @@ def train(
     Without a `protocol` nothing is evaluated: data may come without an environment.
     """
     check_schedule(task.name, task.config, schedule)
+    check_actions(task)
     trainer = _Trainer(task, schedule, run, protocol, listener, say)
     if protocol is None:
         return trainer.go(None)
@@ -113,6 +115,18 @@ def check_schedule(name: str, config: Any, schedule: Schedule) -> None:
                 expected=f"multiples of {turn}, at least {turn}",
                 fix="choose other --steps or --eval-every",
             )
+
+
+def check_actions(task: Task) -> None:
+    """Refuse a pull to actions in a world that was made without them: it would be left out without a word."""
+    extras = task.world.extras
+    if task.name == "stacq" and pulls_actions(task.config) and extras is not None and extras.actions is None:
+        raise InputError(
+            "the policy's action is to be pulled, but the world has no actions to pull it to",
+            where="config.action_pull",
+            expected="an action_pull and an alpha other than 0 in the plan that the task was made from",
+            fix="give them to make_plan, as a variant or with Options(settings=...)",
+        )
 
 
 def stops(phases: tuple[Phase, ...], every: int) -> list[tuple[Phase, int, int]]:
