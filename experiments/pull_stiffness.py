@@ -14,19 +14,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq import load
-from stacq.dynamics.models import Dynamics, forward_mean
+from stacq.dynamics.models import Dynamics, Models, forward_mean
 from stacq.types import Floats, Ints
 
 ROWS = 3_000
 START = 10  # steps of an episode that count as its start
 
 
+def jacobians(models: Models, s: jax.Array, a: jax.Array) -> jax.Array:
+    """df/da of the ensemble's mean at every row, [N, S, A]; states normalised."""
+    found: jax.Array = jax.vmap(jax.jacfwd(lambda s, a: forward_mean(models, s, a), argnums=1))(s, a)
+    return found
+
+
 def eigenvalues(dynamics: Dynamics, observations: Floats, actions: Floats) -> Floats:
     """Of J'J / S at every row, smallest first, [N, A]."""
     s, a = jnp.asarray(dynamics.normaliser.apply(observations)), jnp.asarray(actions)
-    slopes = jax.vmap(jax.jacfwd(lambda s, a: forward_mean(dynamics.models, s, a), argnums=1))
-    jacobian = np.asarray(jax.jit(slopes)(s, a), np.float64)  # [N, S, A]
-    found: Floats = np.linalg.eigvalsh(np.einsum("nsa,nsb->nab", jacobian, jacobian) / jacobian.shape[1])
+    slopes = np.asarray(jax.jit(jacobians)(dynamics.models, s, a), np.float64)
+    found: Floats = np.linalg.eigvalsh(np.einsum("nsa,nsb->nab", slopes, slopes) / slopes.shape[1])
     return found
 
 

@@ -21,20 +21,22 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from pull_stiffness import jacobians
 from reachability_truth import BODIES, Simulator
 
 from stacq import load
 from stacq.algos.common import act
+from stacq.algos.stacq import Config, actor_value
 from stacq.artefacts import read_artefact
 from stacq.data.behaviour import TanhGaussian, load_behaviour
 from stacq.data.registry import normalised_score, task_of
 from stacq.dynamics.models import Dynamics, Models, forward_mean
 from stacq.envs.gym import make_env
 from stacq.nn.mlp import MLP
-from stacq.policy import forward
 from stacq.training.checkpoints import KIND
+from stacq.training.finished import CONFIG
 from stacq.training.train import CHECKPOINTS
-from stacq.types import Bools, Float32s, Float64s, Floats
+from stacq.types import Bools, Float32s, Floats
 
 ROWS = 1_500
 AT_BOUND = 0.99
@@ -46,13 +48,14 @@ class Learned(NamedTuple):
 
     actor: MLP
     critic: MLP  # [K, M, ...]
+    config: Config
 
 
 def learned(run: Path) -> Learned:
     """From the newest checkpoint, by the names of its arrays."""
     newest = max(path for path in (run / CHECKPOINTS).iterdir() if path.name.isdigit())
     arrays = read_artefact(newest, KIND).arrays
-    config = json.loads((run / "config.json").read_text(encoding="utf-8"))["config"]
+    config = Config(**json.loads((run / CONFIG).read_text(encoding="utf-8"))["config"])
 
     def network(part: str, *, layer_norm: bool = False) -> MLP:
         layers = [
@@ -62,7 +65,7 @@ def learned(run: Path) -> Learned:
         return MLP(tuple(layers[0]), tuple(layers[1]), layer_norm)
 
     print(f"{run.name}, step {int(newest.name):,}")
-    return Learned(network("actor"), network("critic", layer_norm=config["layer_norm"]))
+    return Learned(network("actor"), network("critic", layer_norm=config.layer_norm), config)
 
 
 def of_seed(network: MLP, seed: int) -> MLP:
@@ -72,14 +75,13 @@ def of_seed(network: MLP, seed: int) -> MLP:
 
 def directions(models: Models, s: jax.Array, a: jax.Array) -> jax.Array:
     """Unit vectors in the columns, softest first, [N, A, A]."""
-    slopes = jax.vmap(jax.jacfwd(lambda s, a: forward_mean(models, s, a), argnums=1))(s, a)
+    slopes = jacobians(models, s, a)
     found: jax.Array = jnp.linalg.eigh(jnp.einsum("nsa,nsb->nab", slopes, slopes))[1]
     return found
 
 
 def mean_action(behaviour: TanhGaussian, observations: Floats) -> Float32s:
-    output = forward(behaviour.weights, behaviour.biases, observations.astype(np.float32))
-    return np.tanh(output[..., : behaviour.action_size])
+    return np.tanh(behaviour.gaussian(observations)[0])
 
 
 def on_the_data(body: str, dynamics: Dynamics, networks: Learned) -> Iterator[str]:
@@ -111,16 +113,9 @@ def on_the_data(body: str, dynamics: Dynamics, networks: Learned) -> Iterator[st
     for seed in range(networks.actor.members):
         actor, critic = of_seed(networks.actor, seed), of_seed(networks.critic, seed)
         actions = np.asarray(act(actor, s))
-
-        def value(there: jax.Array, critic: MLP = critic) -> Float64s:
-            pairs = jnp.concatenate([s, there], axis=-1)
-            members = [of_seed(critic, member)(pairs)[:, 0] for member in range(critic.members)]
-            return np.asarray(jnp.stack(members).min(axis=0), np.float64)
-
-        own = value(s_next).mean()
-        promised = value(predict(jnp.asarray(actions))).mean() - own
-        kept = value(jnp.asarray(landed(actions))).mean() - own
-        yield f"seed {seed}: {facts(actions)}; value {own:.1f}, promised {promised:+.2f}, kept {kept:+.2f}"
+        there = s_next, predict(jnp.asarray(actions)), jnp.asarray(landed(actions))
+        own, promised, kept = (float(actor_value(critic, s, each, networks.config).mean()) for each in there)
+        yield f"seed {seed}: {facts(actions)}; value {own:.1f}, promised {promised - own:+.2f}, kept {kept - own:+.2f}"
 
 
 def in_the_simulator(body: str, dynamics: Dynamics, networks: Learned) -> Iterator[str]:

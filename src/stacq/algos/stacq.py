@@ -151,9 +151,9 @@ def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: C
     return Best(there, jnp.where(switch, world.extras.actions[pairs.entry[slot]], batch.a))
 
 
-def pulls_actions(cfg: Config) -> bool:
-    """Whether the actions that lead to reachable states are needed, for any seed."""
-    return bool(np.any(np.asarray(cfg.alpha) * np.asarray(cfg.action_pull) != 0))
+def pulls_actions(cfg: object) -> bool:
+    """Whether the actions that lead to reachable states are needed, for any seed; other algorithms need none."""
+    return isinstance(cfg, Config) and bool(np.any(np.asarray(cfg.alpha) * np.asarray(cfg.action_pull) != 0))
 
 
 def pull_to(best: Best, a: jax.Array, s_next: jax.Array, cfg: Config) -> tuple[jax.Array, Metrics]:

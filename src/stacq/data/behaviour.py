@@ -32,10 +32,14 @@ class TanhGaussian:
     def action_size(self) -> int:
         return int(self.weights[-1].shape[1]) // 2
 
+    def gaussian(self, observation: Floats) -> tuple[Float32s, Float32s]:
+        """Mean and logarithm of the spread, before they are squashed and before the latter is clipped."""
+        output = forward(self.weights, self.biases, observation.astype(np.float32))
+        return output[..., : self.action_size], output[..., self.action_size :]
+
     def __call__(self, observation: Floats, rng: np.random.Generator) -> Float32s:
         """Sample, as the recordings did; the mean action would visit far fewer states."""
-        output = forward(self.weights, self.biases, observation.astype(np.float32))
-        mean, log_std = output[..., : self.action_size], output[..., self.action_size :]
+        mean, log_std = self.gaussian(observation)
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
         return np.tanh(mean + np.exp(np.clip(log_std, *LOG_STD_RANGE)) * noise)
 

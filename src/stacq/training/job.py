@@ -89,7 +89,7 @@ class Plan:
     @property
     def ways(self) -> bool:
         """Whether the actions that lead to reachable states are asked for; on a CPU they take minutes to find."""
-        return self.options.algorithm == "stacq" and self.sets is not None and pulls_actions(self.preset.config)
+        return self.sets is not None and pulls_actions(self.preset.config)
 
     def manifest(self) -> dict[str, Any]:
         """What config.json says: enough to tell whether two runs are the same, and to do one again."""

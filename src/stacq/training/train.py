@@ -120,7 +120,7 @@ def check_schedule(name: str, config: Any, schedule: Schedule) -> None:
 def check_actions(task: Task) -> None:
     """Refuse a pull to actions in a world that was made without them: it would be left out without a word."""
     extras = task.world.extras
-    if task.name == "stacq" and pulls_actions(task.config) and extras is not None and extras.actions is None:
+    if pulls_actions(task.config) and extras is not None and extras.actions is None:
         raise InputError(
             "the policy's action is to be pulled, but the world has no actions to pull it to",
             where="config.action_pull",
