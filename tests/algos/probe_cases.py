@@ -16,6 +16,7 @@ from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics
 from stacq.reach.sets import ReachableSets
+from stacq.reach.ways import leading_actions
 from stacq.training.loop import Carry, advance, init_states
 from stacq.types import Float64s
 
@@ -61,10 +62,11 @@ def walk(state: Any, start: ArrayLike, move: Any, steps: int) -> Float64s:
 def world_of(dataset: Dataset, dynamics: Dynamics, sets: ReachableSets, room: int = 0) -> World:
     """With `room` for extras: worlds of one shape share a program."""
     sets.check(dataset)
-    world = make_world(dataset, Normaliser.identity(dataset.observation_size), dynamics, sets)
+    ways = leading_actions(dataset, dynamics, sets)
+    world = make_world(dataset, Normaliser.identity(dataset.observation_size), dynamics, sets, ways=ways)
     extras = world.extras
     assert extras is not None
     more = max(room - len(extras.rows), 0)
     assert extras.actions is not None
-    rows, ways = jnp.pad(extras.rows, (0, more)), jnp.pad(extras.actions, ((0, more), (0, 0)))
-    return replace(world, extras=extras._replace(rows=rows, actions=ways))
+    rows, actions = jnp.pad(extras.rows, (0, more)), jnp.pad(extras.actions, ((0, more), (0, 0)))
+    return replace(world, extras=extras._replace(rows=rows, actions=actions))

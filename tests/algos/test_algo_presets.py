@@ -74,8 +74,11 @@ def test_variants() -> None:
     assert preset("stacq", "hopper-medium-v2", variant="layer-norm").config == replace(paper, layer_norm=True)
     for name in ("hopper-medium-v2", "walker2d-medium-v2", "mine"):
         published = preset("stacq", name).config
-        robust = replace(published, layer_norm=True, action_pull=0.028)
+        robust = replace(published, layer_norm=True, action_pull=0.01)
         assert preset("stacq", name, variant="robust").config == robust
+        small = preset("stacq", name, small=True).config
+        held = replace(small, layer_norm=True, action_pull=0.028)
+        assert preset("stacq", name, variant="robust", small=True).config == held
     assert preset("td3bc", variant="four-critics").config == td3bc.Config(critics=4)
     assert set(VARIANTS) == set(ALGORITHMS)
     for algorithm, variants in VARIANTS.items():

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from algo_cases import S, listed, point_dynamics, random_dynamics, recording, sets_of
 
-from stacq.algos.world import draw_rows, make_world, own_only, pair_slots
+from stacq.algos.world import Extras, draw_rows, make_world, own_only, pair_slots
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
+from stacq.dynamics.models import Dynamics
 from stacq.errors import InputError
-from stacq.reach.sets import own_present
+from stacq.reach.sets import ReachableSets, own_present
+from stacq.reach.ways import leading_actions
 
 LOW, HIGH = (-2.0, 0.5), (3.0, 0.75)
 
@@ -98,17 +100,24 @@ def grid_logs() -> Dataset:
     return recording(paths, actions, [np.zeros(2)] * 2, terminal=[False, True])
 
 
+def extras_of(dataset: Dataset, dynamics: Dynamics, sets: ReachableSets) -> tuple[Extras, jax.Array]:
+    """With the actions that lead there."""
+    ways = leading_actions(dataset, dynamics, sets)
+    extras = make_world(dataset, Normaliser.identity(2), dynamics, sets, ways=ways).extras
+    assert extras is not None and extras.actions is not None
+    return extras, extras.actions
+
+
 def test_extras_are_the_sets_without_the_own_pairs_and_know_the_way() -> None:
     dataset, dynamics = grid_logs(), point_dynamics(0.1)
     sets = sets_of([[0, 2], [1, 2, 3], [2], [0, 1, 3]])
-    extras = make_world(dataset, Normaliser.identity(2), dynamics, sets).extras
-    assert extras is not None and extras.actions is not None
+    extras, actions = extras_of(dataset, dynamics, sets)
     assert [listed(extras, row) for row in range(4)] == [[2], [2, 3], [], [0, 1]]
     assert np.asarray(extras.size).tolist() == [1, 2, 0, 2]
     anchors, members = [0, 1, 1, 3, 3], np.asarray(extras.rows)
     wanted = (dataset.next_observations[members] - dataset.observations[anchors]) * 10
     assert np.abs(wanted).max() <= 1
-    np.testing.assert_allclose(extras.actions, wanted, atol=1e-3)
+    np.testing.assert_allclose(actions, wanted, atol=1e-3)
 
 
 def test_ways_are_scaled_to_the_bounds_and_stay_within() -> None:
@@ -117,19 +126,15 @@ def test_ways_are_scaled_to_the_bounds_and_stay_within() -> None:
     wide = replace(exact, action_low=np.full(2, -4, np.float32), action_high=np.full(2, 2, np.float32))
     sets = sets_of([[0, 3], [1], [2], [3]])  # from (0, 0) to (0.1, 0.1): raw action (1, 1)
     for dynamics, wanted in ((exact, 1.0), (wide, (1 + 4) / 6 * 2 - 1)):
-        extras = make_world(dataset, Normaliser.identity(2), dynamics, sets).extras
-        assert extras is not None and extras.actions is not None
-        np.testing.assert_allclose(extras.actions, [[wanted, wanted]], atol=1e-3)
+        np.testing.assert_allclose(extras_of(dataset, dynamics, sets)[1], [[wanted, wanted]], atol=1e-3)
     near = replace(exact, action_high=np.full(2, 0.5, np.float32))
-    extras = make_world(dataset, Normaliser.identity(2), near, sets).extras
-    assert extras is not None and extras.actions is not None
-    np.testing.assert_allclose(extras.actions, [[1.0, 1.0]], atol=1e-5)
+    np.testing.assert_allclose(extras_of(dataset, near, sets)[1], [[1.0, 1.0]], atol=1e-5)
 
 
 def test_no_extras_at_all_can_still_be_indexed() -> None:
-    extras = make_world(grid_logs(), Normaliser.identity(2), point_dynamics(0.1), sets_of([[0], [1], [2], [3]])).extras
-    assert extras is not None and extras.rows.shape == (1,)
-    assert extras.actions is not None and extras.actions.shape == (1, 2)
+    extras, actions = extras_of(grid_logs(), point_dynamics(0.1), sets_of([[0], [1], [2], [3]]))
+    assert extras.rows.shape == (1,)
+    assert actions.shape == (1, 2)
     assert np.asarray(extras.size).tolist() == [0] * 4
 
 

@@ -195,20 +195,22 @@ def test_an_action_pull_that_comes_too_late_is_refused(tmp_path: Path) -> None:
         train(task._replace(config=late), Schedule(seeds=(0, 1), eval_every=20), run)
 
 
-def test_a_run_that_pulls_to_actions_finds_the_same_ones_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_pulls_to_actions_finds_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen, whole, directory = plan(robust(1.0)), tmp_path / "whole", tmp_path / "run"
     said: list[str] = []
     sets = models()[1]
     extra = int((sets.anchors != sets.indices).sum())
     half = extra // 2
     monkeypatch.setattr("stacq.training.job.TOLD_EVERY", 0.0)
-    monkeypatch.setattr("stacq.algos.world.LEAD_CHUNK", half)
+    monkeypatch.setattr("stacq.reach.ways.CHUNK", half)
     run_job(chosen, out=whole, workers=1, say=said.append)
     told = [f"found {half:,} of {extra:,} actions"] + [f"found {2 * half:,} of {extra:,} actions"] * (extra % 2)
     assert said == [f"finding the actions that lead to {extra:,} reachable states", *told]
+    del said[:]
     with pytest.raises(Stopped):
-        run_job(chosen, out=directory, workers=1, listener=pull_plug_at(30))
-    run_job(chosen, out=directory, workers=1)
+        run_job(chosen, out=directory, workers=1, listener=pull_plug_at(30), say=said.append)
+    run_job(chosen, out=directory, workers=1, say=said.append)
+    assert not [line for line in said if "actions" in line]
     assert outcome(directory) == outcome(whole)
 
 

@@ -1,6 +1,5 @@
 """What every update reads and none changes: the data on the device, the frozen models, the reachable sets."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,12 +13,11 @@ from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics, forward_mean
 from stacq.errors import InputError
 from stacq.nn.mlp import MLP, each_member, frozen_for
-from stacq.reach.calibration import refined
 from stacq.reach.sets import ReachableSets, extra_sizes
+from stacq.reach.ways import others
 from stacq.types import Bools, Float32s, Floats, Ints
 
 PREDICT_CHUNK = 65_536  # rows at a time
-LEAD_CHUNK = 16_384
 
 
 class Columns(NamedTuple):
@@ -64,7 +62,7 @@ class Extras(NamedTuple):
     start: jax.Array  # [N]
     size: jax.Array  # [N]
     rows: jax.Array  # [M], at least one entry so that it can be indexed
-    actions: jax.Array | None  # [M, A] in [-1, 1]: what leads there by the models, the inverse guess once refined
+    actions: jax.Array | None  # [M, A] in [-1, 1]: what leads there by the models
 
 
 @jax.tree_util.register_dataclass
@@ -173,14 +171,12 @@ def make_world(
     dynamics: Dynamics | None = None,
     sets: ReachableSets | None = None,
     *,
+    ways: Float32s | None = None,
     reward_shift: float = 0.0,
-    ways: bool = True,
-    found: Callable[[int], None] | None = None,
 ) -> World:
-    """Put everything on the device. Algorithms that need no dynamics or sets are given none.
+    """Put everything on the device. Algorithms that need no dynamics, sets or actions that lead there are given none.
 
-    Whoever needs no actions that lead to reachable states spares minutes on a CPU with `ways=False`. Who does is told
-    through `found` how many of them there are so far.
+    `ways` are those of `reach.ways.leading_actions`.
     """
     if dynamics is not None:
         normaliser = dynamics.normaliser
@@ -207,14 +203,17 @@ def make_world(
         usable=jnp.asarray(usable),
         chained=jnp.asarray(chained(dataset)),
         ensemble=None if dynamics is None else frozen_for(jax.default_backend(), _folded(dynamics)),
-        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, arrays[0], s_next, ways, found),
+        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, ways),
     )
 
 
 def scaled_actions(dataset: Dataset) -> Float32s:
     """Actions with the bounds at -1 and 1."""
-    low, high = dataset.action_low, dataset.action_high
-    return ((dataset.actions - low) / (high - low) * 2 - 1).astype(np.float32)
+    return _scaled(dataset.actions, dataset.action_low, dataset.action_high)
+
+
+def _scaled(actions: Floats, low: Floats, high: Floats) -> Float32s:
+    return ((actions - low) / (high - low) * 2 - 1).astype(np.float32)
 
 
 def chained(dataset: Dataset) -> Bools:
@@ -258,45 +257,16 @@ def _device(values: Floats) -> jax.Array:
     return jnp.asarray(values.astype(np.float32))
 
 
-def _extras(
-    sets: ReachableSets,
-    dynamics: Dynamics,
-    s: Float32s,
-    s_next: Float32s,
-    ways: bool,
-    found: Callable[[int], None] | None,
-) -> Extras:
-    anchors = sets.anchors
-    other = anchors != sets.indices
-    count = np.bincount(anchors[other], minlength=len(sets))
+def _extras(sets: ReachableSets, dynamics: Dynamics, ways: Float32s | None) -> Extras:
+    anchors, rows = others(sets)
+    count = np.bincount(anchors, minlength=len(sets))
     start = np.cumsum(count) - count
-    rows = sets.indices[other] if other.any() else np.zeros(1, dtype=np.int64)
+    actions = None if ways is None else _scaled(ways, dynamics.action_low, dynamics.action_high)
+    if len(rows) == 0:
+        rows = np.zeros(1, dtype=np.int64)
+        actions = None if actions is None else np.zeros((1, actions.shape[1]), np.float32)
     flat = [jnp.asarray(values.astype(np.int32)) for values in (start, count, rows)]
-    if not ways:
-        return Extras(flat[0], flat[1], flat[2], None)
-    nowhere = np.zeros((1, len(dynamics.action_low)), np.float32)
-    actions = _leading(dynamics, s[anchors[other]], s_next[rows], found) if other.any() else nowhere
-    return Extras(flat[0], flat[1], flat[2], jnp.asarray(actions))
-
-
-def _leading(dynamics: Dynamics, s: Float32s, s_next: Float32s, found: Callable[[int], None] | None = None) -> Float32s:
-    """Actions from s to s' by the models, scaled to [-1, 1], [M, A].
-
-    The plain inverse guess misses the state more often than not where contacts are made; one step on the forward
-    ensemble, in units of the data's own steps, mends most of that (docs/reachability.md).
-    """
-    low, high = jnp.asarray(dynamics.action_low), jnp.asarray(dynamics.action_high)
-    unit = jnp.broadcast_to(dynamics.models.step_scale, (LEAD_CHUNK, s.shape[1]))
-    parts = []
-    for first in range(0, len(s), LEAD_CHUNK):
-        part = slice(first, first + LEAD_CHUNK)
-        missing = LEAD_CHUNK - len(s[part])
-        here, there = (jnp.asarray(np.pad(values[part], ((0, missing), (0, 0)), mode="edge")) for values in (s, s_next))
-        parts.append(np.asarray(refined(dynamics.models, here, there, unit, low, high)[2]))
-        if found is not None:
-            found(min(first + LEAD_CHUNK, len(s)))
-    raw = np.concatenate(parts)[: len(s)]
-    return ((raw - dynamics.action_low) / (dynamics.action_high - dynamics.action_low) * 2 - 1).astype(np.float32)
+    return Extras(flat[0], flat[1], flat[2], None if actions is None else jnp.asarray(actions))
 
 
 def pair_slots(sets: ReachableSets, batch: int, *, seed: int = 0, draws: int = 2000) -> int:

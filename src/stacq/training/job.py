@@ -25,10 +25,12 @@ from stacq.errors import InputError
 from stacq.files import content_hash, home, write_json
 from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets, extra_sizes
+from stacq.reach.ways import leading_actions
 from stacq.runs import RUNS, Run
 from stacq.training.evaluations import Protocol
 from stacq.training.finished import RESULT, final_policies
 from stacq.training.train import Listener, Schedule, Task, check_schedule, train
+from stacq.types import Float32s
 
 LEAST_EVERY = 100  # steps between two evaluations, unless fewer are asked for
 TOLD_EVERY = 30.0  # seconds between two words about a preparation
@@ -85,11 +87,6 @@ class Plan:
         if self.dynamics is None:
             return self.preset.normalise
         return not np.array_equal(self.dynamics.normaliser.scale, np.ones(self.dataset.observation_size))
-
-    @property
-    def ways(self) -> bool:
-        """Whether the actions that lead to reachable states are asked for; on a CPU they take minutes to find."""
-        return self.sets is not None and pulls_actions(self.preset.config)
 
     def manifest(self) -> dict[str, Any]:
         """What config.json says: enough to tell whether two runs are the same, and to do one again."""
@@ -208,14 +205,14 @@ def run_directory(plan: Plan, root: Path = RUNS) -> Path:
     return root / f"{name}-{plan.options.algorithm}-{plan.options.variant}-{digest}"
 
 
-def make_task(plan: Plan, found: Callable[[int], None] | None = None) -> Task:
-    """Everything on the device; `found` is told how many actions to reachable states there are so far."""
+def make_task(plan: Plan, say: Callable[[str], None] | None = None) -> Task:
+    """Everything on the device."""
     dataset, chosen = plan.dataset, plan.preset
     size = dataset.observation_size
     normaliser = Normaliser.fit(dataset.observations) if plan.normalise else Normaliser.identity(size)
     normaliser = normaliser if plan.dynamics is None else plan.dynamics.normaliser
-    shift = chosen.reward_shift
-    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, reward_shift=shift, ways=plan.ways, found=found)
+    ways = _ways(plan, say)
+    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, ways=ways, reward_shift=chosen.reward_shift)
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     name = plan.options.algorithm
     sizes = Sizes(size, dataset.action_size)
@@ -239,27 +236,25 @@ def run_job(
             say(f"trained before: {directory}")
         else:
             protocol = protocol_of(plan)
-            task = make_task(plan, _teller(plan, say))
+            task = make_task(plan, say)
             train(task, plan.schedule, run, protocol=protocol, workers=workers, listener=listener, say=say)
             write_json(directory / RESULT, result_of(directory))
     return replace(read_trained(directory), sets=plan.sets)
 
 
-def _teller(plan: Plan, say: Callable[[str], None]) -> Callable[[int], None] | None:
-    """Says what is being found, and from time to time how far it has come: on a CPU that takes minutes."""
-    if not plan.ways or plan.sets is None:
+def _ways(plan: Plan, say: Callable[[str], None] | None) -> Float32s | None:
+    """The actions that lead to reachable states, where they are pulled to: on a CPU they take minutes to find."""
+    if plan.dynamics is None or plan.sets is None or not pulls_actions(plan.preset.config):
         return None
-    extra = int(extra_sizes(plan.sets).sum())
-    say(f"finding the actions that lead to {extra:,} reachable states")
-    told = time.monotonic()
+    wanted, told = int(extra_sizes(plan.sets).sum()), time.monotonic()
 
     def found(count: int) -> None:
         nonlocal told
-        if count < extra and time.monotonic() - told >= TOLD_EVERY:
+        if say is not None and count < wanted and time.monotonic() - told >= TOLD_EVERY:
             told = time.monotonic()
-            say(f"found {count:,} of {extra:,} actions")
+            say(f"found {count:,} of {wanted:,} actions")
 
-    return found
+    return leading_actions(plan.dataset, plan.dynamics, plan.sets, progress=found, log=say)
 
 
 def protocol_of(plan: Plan) -> Protocol | None:
