@@ -1,9 +1,11 @@
 """The box join's two engines on the same data: are their arrays equal, and how long does each take?
 
     python benchmarks/join_engines.py
+    python benchmarks/join_engines.py --dataset stacq/walker2d-medium-v0 --dynamics MODELS
 
-The GPU engine is plain JAX and runs on whatever backend is there; only on a GPU do its seconds mean anything. The first
-query of each size compiles and is not counted. Ends with 1 if any array differs.
+With a dataset and its models: the boxes of its first rows, of one step from each state. The GPU engine is plain JAX and
+runs on whatever backend is there; only on a GPU do its seconds mean anything. The first query of each size compiles and
+is not counted. Ends with 1 if any array differs.
 """
 
 import argparse
@@ -11,15 +13,21 @@ import platform
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from stacq import Dataset, load
+from stacq.dynamics.models import Dynamics
 from stacq.reach.join import BoxIndex, Engine, typical_widths
+from stacq.reach.ranges import range_actions, ranges, widened
 from stacq.types import Float32s, Ints
 
 DIMS = 17
 CELL = 0.05  # side of the grid that boundary data lie on
+STATES = 1024  # whose ranges are computed at once
 Problem = tuple[Float32s, Float32s, Float32s]  # points, low, high
 Join = tuple[Ints, Ints]
 
@@ -66,6 +74,17 @@ def boundary(n: int, rng: np.random.Generator) -> Problem:
     return levels[place], low, high
 
 
+def real(n: int, dataset: Dataset, dynamics: Dynamics) -> Problem:
+    """The next states of the first rows, and the ranges of one step from their states, as on a CPU."""
+    s, s_next = (dynamics.normaliser.apply(x[:n]) for x in (dataset.observations, dataset.next_observations))
+    tried = jnp.asarray(range_actions(dynamics.action_low, dynamics.action_high, 64, "corners", 42))
+    parts = [ranges(dynamics.models, jnp.asarray(s[i : i + STATES]), tried) for i in range(0, n, STATES)]
+    low, high = (np.concatenate([np.asarray(part[side]) for part in parts]) for side in (0, 1))
+    known = dataset.successor_known[:n]
+    low, high = widened(low, high, s_next, known)
+    return s_next[known], low, high
+
+
 KINDS: dict[str, Callable[[int, np.random.Generator], Problem]] = {
     "random": uniform,
     "clustered": clustered,
@@ -106,12 +125,18 @@ def _rows(one: Join, other: Join) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description="The box join's two engines on the same data.")
     parser.add_argument("--sizes", type=int, nargs="+", default=[33, 5_000, 50_000, 200_000])
-    sizes = parser.parse_args().sizes
+    parser.add_argument("--dataset", help="take its boxes instead of made ones; needs --dynamics")
+    parser.add_argument("--dynamics", type=Path, help="models that were fitted to it")
+    chosen = parser.parse_args()
     print(f"python {platform.python_version()}, numpy {np.__version__}, jax {jax.__version__}, {jax.devices()[0]}")
     print(f"{'data':>10} {'points':>8} {'pairs':>10} {'cpu s':>7} {'gpu s':>7}")
     equal = True
-    for name, kind in KINDS.items():
-        for n in sizes:
+    kinds = KINDS
+    if chosen.dataset:
+        dataset, dynamics = load(chosen.dataset), Dynamics.load(chosen.dynamics)
+        kinds = {"real": lambda n, _: real(min(n, len(dataset)), dataset, dynamics)}
+    for name, kind in kinds.items():
+        for n in chosen.sizes:
             case = kind(n, np.random.default_rng(n))
             cpu, cpu_seconds = joined(case, "cpu")
             gpu, gpu_seconds = joined(case, "gpu")
