@@ -2,6 +2,7 @@
 
     import stacq
     dataset = stacq.load("hopper.hdf5")
+    trained = stacq.train(dataset, stacq.Options("stacq", seeds=5))
 
 Names are looked up on first use, so that `import stacq` costs nothing and worker processes stay light.
 """
@@ -16,22 +17,34 @@ if TYPE_CHECKING:
     from stacq.data.generate import generate as generate
     from stacq.data.load import load as load
     from stacq.data.normaliser import Normaliser as Normaliser
+    from stacq.dynamics.models import Dynamics as Dynamics
     from stacq.errors import InputError as InputError
     from stacq.evaluation import EpisodeRecord as EpisodeRecord
     from stacq.evaluation import evaluate as evaluate
+    from stacq.pipeline import Stages as Stages
+    from stacq.pipeline import train as train
     from stacq.policy import Policy as Policy
+    from stacq.reach.build import ReachConfig as ReachConfig
+    from stacq.reach.build import reachable_sets as reachable_sets
+    from stacq.training.job import Options as Options
 
 _HOMES = {
     "Conventions": "stacq.data.border",
     "Dataset": "stacq.data.dataset",
+    "Dynamics": "stacq.dynamics.models",
     "EpisodeRecord": "stacq.evaluation",
     "InputError": "stacq.errors",
     "Normaliser": "stacq.data.normaliser",
+    "Options": "stacq.training.job",
     "Policy": "stacq.policy",
+    "ReachConfig": "stacq.reach.build",
+    "Stages": "stacq.pipeline",
     "evaluate": "stacq.evaluation",
     "from_arrays": "stacq.data.border",
     "generate": "stacq.data.generate",
     "load": "stacq.data.load",
+    "reachable_sets": "stacq.reach.build",
+    "train": "stacq.pipeline",
 }
 __all__ = list(_HOMES)
 

@@ -354,7 +354,7 @@ class Train:
 
     def run(self) -> None:
         from stacq.data.load import load
-        from stacq.pipeline import Stages, train_dataset
+        from stacq.pipeline import Stages, train
         from stacq.reach.build import ReachConfig
         from stacq.training.job import Options
 
@@ -373,12 +373,11 @@ class Train:
             own_only=self.own_only,
             settings=self.set,
         )
-        recipe = self.dynamics_preset or ("small" if self.small else None)
         reach = ReachConfig(criterion=self.criterion, epsilon=self.epsilon, norm=self.norm)
-        train_dataset(
+        train(
             load(self.source, conventions=self.bounds.conventions),
             options,
-            Stages(self.dynamics, recipe, reach),
+            Stages(self.dynamics, self.dynamics_preset, reach),
             out=self.out,
             workers=self.workers,
             tensorboard=self.tensorboard,

@@ -11,9 +11,8 @@ from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
-from stacq.pipeline import Stages, train_dataset
+from stacq.pipeline import train
 from stacq.policy import Policy
-from stacq.reach.build import ReachConfig
 from stacq.reach.sets import ReachableSets
 from stacq.report.page import MazePicture, Rollout, read_run, write_page
 from stacq.report.statistics import describe, difference
@@ -54,8 +53,7 @@ def first_run(job: FirstRun) -> Path:
     for number, method in enumerate(job.methods, 1):
         options = named(Options(method, seeds=job.seeds, small=job.small), dataset)
         console.print(f"\n[bold]{number}/{len(job.methods) + 1} {label(options)}[/]")
-        stages = Stages(preset="small" if job.small else None, reach=ReachConfig())
-        found[label(options)] = train_dataset(dataset, options, stages, root=job.out, workers=job.workers)
+        found[label(options)] = train(dataset, options, root=job.out, workers=job.workers)
     console.print(f"\n[bold]{len(job.methods) + 1}/{len(job.methods) + 1} the page[/]")
     maze = _maze_of(dataset)
     picture = None if maze is None else draw_maze(dataset, maze, found)

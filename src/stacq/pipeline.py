@@ -91,14 +91,14 @@ class Stages(NamedTuple):
     """How the stages before the training are made."""
 
     dynamics: Path | None = None  # fitted already
-    preset: str | None = None  # of the dynamics: `default`, or `paper-antmaze` where states are not normalised
+    preset: str | None = None  # of the dynamics: `small`, `default`, or `paper-antmaze` where nothing is normalised
     reach: ReachConfig = ReachConfig()
     engine: Engine | None = None
 
 
-def train_dataset(
+def train(
     dataset: Dataset,
-    options: Options,
+    options: Options = Options(),
     stages: Stages = Stages(),
     *,
     out: Path | None = None,
@@ -113,7 +113,7 @@ def train_dataset(
     dynamics, sets, facts = None, None, {}
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
         chosen = preset(options.algorithm, dataset.name)
-        recipe = stages.preset or ("default" if chosen.normalise else "paper-antmaze")
+        recipe = stages.preset or ("small" if options.small else "default" if chosen.normalise else "paper-antmaze")
         fitted = (
             fit_dynamics(dataset, recipe)
             if stages.dynamics is None
