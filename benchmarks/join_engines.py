@@ -128,6 +128,8 @@ def main() -> None:
     parser.add_argument("--dataset", help="take its boxes instead of made ones; needs --dynamics")
     parser.add_argument("--dynamics", type=Path, help="models that were fitted to it")
     chosen = parser.parse_args()
+    if chosen.dataset and not chosen.dynamics:
+        parser.error("--dataset needs --dynamics")
     print(f"python {platform.python_version()}, numpy {np.__version__}, jax {jax.__version__}, {jax.devices()[0]}")
     print(f"{'data':>10} {'points':>8} {'pairs':>10} {'cpu s':>7} {'gpu s':>7}")
     equal = True

@@ -36,7 +36,8 @@ from stacq import generate, load
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import PRECISION, Dynamics
 from stacq.nn.mlp import MLP
-from stacq.reach.build import BLOCKS, SPARING, STATES
+from stacq.reach.build import ACTIONS as USUAL
+from stacq.reach.build import BLOCKS, STATES
 from stacq.reach.criterion import Criterion, Device, Pairs, device_of, plain_errors
 from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.ranges import PAIRS_AT_ONCE, Estimator, range_actions, ranges, widened
@@ -361,8 +362,8 @@ def inputs(chosen: argparse.Namespace) -> tuple[Dynamics, Case]:
     dynamics = (
         Dynamics.load(chosen.dynamics) if chosen.dynamics else fit(dataset, FitConfig(max_epochs=EPOCHS)).dynamics
     )
-    few: Any = (ACTIONS, "random") if chosen.paper_boxes else (SPARING["actions"], SPARING["estimator"])
-    actions = actions_of(dynamics, *few)
+    estimator: Estimator = "random" if chosen.paper_boxes else "corners"
+    actions = actions_of(dynamics, USUAL[estimator], estimator)
     seconds, case = timed(rows_of, dataset, dynamics, chosen.states, actions)
     print(f"{dataset.name}: boxes of {len(case.s):,} states from {len(actions)} actions in {seconds:.0f} s", flush=True)
     return dynamics, case

@@ -234,7 +234,7 @@ class FitDynamics:
 
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
-    preset: Literal["default", "paper", "paper-antmaze", "small"] = "default"
+    preset: Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"] = "default"
     """The recipe: `default` measured best, `paper` is the published one, `small` suits a laptop."""
     epochs: int | None = None
     """Most epochs; by default as the preset says."""
@@ -269,8 +269,8 @@ class Reach:
     """Share of true successors that must pass the calibrated criterion."""
     estimator: Literal["auto", "random", "corners"] = "auto"
     """Actions behind the ranges: uniform ones, or corners and fewer uniform ones. auto: corners on a CPU."""
-    actions: int = 1000
-    """Uniform actions behind every range."""
+    actions: int | None = None
+    """Uniform actions behind every range; by default 1,000, and 64 beside the corners."""
     clip: bool = False
     """Clip inverse actions to the action bounds before they are tried; the calibrated criterion always does."""
     cap: int | None = None
@@ -337,8 +337,8 @@ class Train:
     """Hyperparameters as name=value, such as learning_rate=1e-4 hidden=128,128."""
     dynamics: Path | None = None
     """Dynamics that were fitted already."""
-    dynamics_preset: Literal["default", "paper", "paper-antmaze", "small"] | None = None
-    """The recipe for dynamics; by default `small` with --small, else what measured best for this kind of data."""
+    dynamics_preset: Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"] | None = None
+    """The recipe for dynamics; by default a small one with --small, else what measured best for this kind of data."""
     criterion: Literal["paper", "calibrated"] = "paper"
     """Which test of reachability."""
     epsilon: float = 0.1

@@ -18,7 +18,7 @@ from stacq.dynamics.quality import measure
 from stacq.errors import InputError
 from stacq.files import check_writable, home, write_json
 from stacq.progress import progress
-from stacq.reach.build import ReachConfig, reachable_sets
+from stacq.reach.build import ReachConfig, reachable_sets, resolved
 from stacq.reach.join import Engine
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching, stitching
@@ -91,7 +91,7 @@ class Stages(NamedTuple):
     """How the stages before the training are made."""
 
     dynamics: Path | None = None  # fitted already
-    preset: str | None = None  # of the dynamics: `small`, `default`, or `paper-antmaze` where nothing is normalised
+    preset: str | None = None  # of the dynamics; by default what fits the data and the size of the training
     reach: ReachConfig = ReachConfig()
     engine: Engine | None = None
 
@@ -109,11 +109,12 @@ def train(
     """All the way from data to scored policies; every stage that was made before is reused."""
     console = Console()
     check_options(dataset, options)
+    resolved(stages.reach)
     dataset = selected(dataset, options)
     dynamics, sets, facts = None, None, {}
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
         chosen = preset(options.algorithm, dataset.name)
-        recipe = stages.preset or ("small" if options.small else "default" if chosen.normalise else "paper-antmaze")
+        recipe = stages.preset or _recipe(options.small, chosen.normalise)
         fitted = (
             fit_dynamics(dataset, recipe)
             if stages.dynamics is None
@@ -134,6 +135,13 @@ def train(
             write_json(directory / name, values)
     console.print(describe_result(plan, trained), soft_wrap=True)
     return trained
+
+
+def _recipe(small: bool, normalise: bool) -> str:
+    """AntMaze's states are learned from as they are, and the dynamics decide about that."""
+    if small:
+        return "small" if normalise else "small-antmaze"
+    return "default" if normalise else "paper-antmaze"
 
 
 def _reach_facts(found: Stitching) -> dict[str, Any]:

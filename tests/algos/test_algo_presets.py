@@ -52,6 +52,7 @@ def test_antmaze(name: str) -> None:
 
 def test_minaris_names_mean_the_same_tasks() -> None:
     assert preset("stacq", "mujoco/walker2d/medium-v0") == preset("stacq", "walker2d-medium-v2")
+    assert preset("stacq", "walker2d-medium") == preset("stacq", "walker2d-medium-v2")
     assert preset("stacq", "D4RL/antmaze/large-play-v1") == preset("stacq", "antmaze-large-play-v2")
 
 
@@ -115,7 +116,9 @@ def test_small_ones_are_smaller_and_keep_what_belongs_to_the_dataset() -> None:
         assert getattr(small, "alpha", None) == getattr(usual, "alpha", None)
 
 
-@pytest.mark.parametrize("name", ["", "mine", "pendulum-expert-v1", "hopperish-v2"])
+@pytest.mark.parametrize(
+    "name", ["", "mine", "pendulum-expert-v1", "hopperish-v2", "walker2d-mine", "antmaze-medium-mine"]
+)
 def test_data_of_ones_own_gets_the_defaults(name: str) -> None:
     for algorithm, module in ALGORITHMS.items():
         found = preset(algorithm, name)

@@ -41,7 +41,7 @@ def fitted() -> tuple[Dataset, Dynamics]:
 def boxes(dataset: Dataset, dynamics: Dynamics, config: ReachConfig) -> tuple[Float32s, Float32s, Float32s, Float32s]:
     s = dynamics.normaliser.apply(dataset.observations)
     s_next = dynamics.normaliser.apply(dataset.next_observations)
-    assert config.estimator != "auto"
+    assert config.estimator != "auto" and config.actions is not None
     tried = range_actions(dynamics.action_low, dynamics.action_high, config.actions, config.estimator, config.seed)
     low, high = (np.asarray(side) for side in ranges(dynamics.models, jnp.asarray(s), jnp.asarray(tried)))
     return s, s_next, *widened(low, high, s_next, dataset.successor_known)

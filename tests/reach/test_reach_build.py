@@ -73,7 +73,7 @@ def by_brute_force(dataset: Dataset, dynamics: Dynamics, config: ReachConfig) ->
     config = resolved(config)
     s = dynamics.normaliser.apply(dataset.observations)
     s_next = dynamics.normaliser.apply(dataset.next_observations)
-    assert config.estimator != "auto"
+    assert config.estimator != "auto" and config.actions is not None
     tried = range_actions(dynamics.action_low, dynamics.action_high, config.actions, config.estimator, config.seed)
     low, high = (np.asarray(side) for side in ranges(dynamics.models, jnp.asarray(s), jnp.asarray(tried)))
     low, high = widened(low, high, s_next, dataset.successor_known)
@@ -294,3 +294,30 @@ def test_an_unwritable_cache_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("in the way")
     with pytest.raises(InputError, match="cannot write"):
         reachable_sets(*learned())
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"epsilon": float("nan")}, "epsilon is nan"),
+        ({"epsilon": -0.1}, "epsilon is -0.1"),
+        ({"actions": -5}, "actions is -5"),
+        ({"estimator": "random", "actions": 0}, "actions is 0"),
+        ({"cap": 0}, "cap is 0"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_before_any_work(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        reachable_sets(*learned(), ReachConfig(**options))
+
+
+def test_the_number_of_actions_stands_where_it_is_given() -> None:
+    """On a CPU, where these tests run, the corners are taken unless said otherwise."""
+    chosen = [
+        ReachConfig(),
+        ReachConfig(actions=7),
+        ReachConfig(estimator="random"),
+        ReachConfig(estimator="corners", actions=0),
+    ]
+    found = [(each.estimator, each.actions) for each in map(resolved, chosen)]
+    assert found == [("corners", 64), ("corners", 7), ("random", 1000), ("corners", 0)]

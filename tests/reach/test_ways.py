@@ -8,12 +8,12 @@ import pytest
 
 import stacq.reach.ways as module
 from stacq import Dataset, InputError
-from stacq.artefacts import ARRAYS
+from stacq.artefacts import ARRAYS, remove_artefact
 from stacq.dynamics.models import Dynamics
 from stacq.files import home
 from stacq.reach.build import ReachConfig, reachable_sets
-from stacq.reach.sets import ReachableSets
-from stacq.reach.ways import leading_actions, others
+from stacq.reach.sets import ReachableSets, others
+from stacq.reach.ways import leading_actions
 from test_reach_build import STEP, exact_models, learned, walks
 
 
@@ -21,13 +21,26 @@ def reached(dataset: Dataset, dynamics: Dynamics, epsilon: float = 0.3) -> Reach
     return reachable_sets(dataset, dynamics, ReachConfig(estimator="corners", actions=0, clip=True, epsilon=epsilon))
 
 
+def watched(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """What the models are asked from now on."""
+    asked: list[tuple[Any, ...]] = []
+    plain = module._refined
+
+    def ask(*given: Any) -> Any:
+        asked.append(given)
+        return plain(*given)
+
+    monkeypatch.setattr(module, "_refined", ask)
+    return asked
+
+
 def refuse(*_: Any) -> Any:
     raise AssertionError("found again")
 
 
-@pytest.mark.parametrize("chunk", [7, 16_384])
+@pytest.mark.parametrize("chunk", [700, 16_384])
 def test_with_exact_models_they_lead_there(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setitem(module.CHUNK, "cpu", chunk)
     dataset = walks()
     dynamics = exact_models(dataset)
     sets = reached(dataset, dynamics)
@@ -62,6 +75,36 @@ def test_they_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for other in ((dataset, replace(dynamics, action_low=dynamics.action_low * 2), sets), (dataset, dynamics, fewer)):
         with pytest.raises(AssertionError, match="found again"):
             leading_actions(*other)
+
+
+def test_an_interrupted_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(module.CHUNK, "cpu", 700)
+    dataset, dynamics = learned()
+    sets = reached(dataset, dynamics)
+    whole = leading_actions(dataset, dynamics, sets)
+    assert len(whole) > 2 * 700
+    remove_artefact(next((home() / module.KIND).iterdir()))
+
+    def stop(count: int) -> None:
+        if count > 700:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        leading_actions(dataset, dynamics, sets, progress=stop)
+    asked = watched(monkeypatch)
+    np.testing.assert_array_equal(leading_actions(dataset, dynamics, sets), whole)
+    assert sum(len(given[1]) for given in asked) == len(whole) - 2 * 700
+    assert len(list((home() / module.KIND).iterdir())) == 1
+
+
+def test_the_unit_is_a_step_of_the_data_whatever_the_models_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The published recipe has no scales: a dimension that hardly moves would not count."""
+    dataset, asked = walks(), watched(monkeypatch)
+    dynamics = exact_models(dataset)
+    assert (dynamics.models.step_scale == 1).all()
+    leading_actions(dataset, dynamics, reached(dataset, dynamics))
+    steps = dataset.next_observations - dataset.observations
+    np.testing.assert_allclose(asked[0][3], steps.std(axis=0), rtol=1e-5)
 
 
 def test_damaged_ones_are_not_used() -> None:

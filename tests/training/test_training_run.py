@@ -26,6 +26,7 @@ from stacq.errors import InputError
 from stacq.evaluation import EvaluationFailed
 from stacq.files import content_hash, home
 from stacq.policy import Policy
+from stacq.reach.ways import CHUNK
 from stacq.runs import Run, read_metrics, read_records
 from stacq.training.checkpoints import save_checkpoint
 from stacq.training.evaluations import Protocol
@@ -176,6 +177,14 @@ def test_a_run_says_which_variant_was_recommended_for_its_data() -> None:
     assert run_directory(own) != run_directory(asked_for)
 
 
+def test_sets_of_other_models_are_refused() -> None:
+    dynamics, sets = models()
+    for name in ("dynamics", "dataset"):
+        foreign = dataclasses.replace(sets, parents={**sets.parents, name: "another"})
+        with pytest.raises(InputError, match=f"made from another {name}"):
+            make_plan(plan(options("bc")).dataset, options("stacq"), dynamics, foreign)
+
+
 def robust(alpha: float) -> Options:
     """The maze's own alpha is 0, and an action pull is weighed by alpha."""
     return options("stacq", variant="robust", settings=("batch=16", "hidden=8,8", f"alpha={alpha}"))
@@ -202,7 +211,7 @@ def test_a_run_that_pulls_to_actions_finds_them_once(tmp_path: Path, monkeypatch
     extra = int((sets.anchors != sets.indices).sum())
     half = extra // 2
     monkeypatch.setattr("stacq.training.job.TOLD_EVERY", 0.0)
-    monkeypatch.setattr("stacq.reach.ways.CHUNK", half)
+    monkeypatch.setitem(CHUNK, "cpu", half)
     run_job(chosen, out=whole, workers=1, say=said.append)
     told = [f"found {half:,} of {extra:,} actions"] + [f"found {2 * half:,} of {extra:,} actions"] * (extra % 2)
     assert said == [f"finding the actions that lead to {extra:,} reachable states", *told]

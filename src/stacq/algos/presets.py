@@ -122,18 +122,18 @@ def _is_maze(dataset: str) -> bool:
 
 def _antmaze(dataset: str) -> str:
     """`umaze`, `medium` or `large`; empty for other data."""
-    found = re.match(r"antmaze-(umaze|medium|large)", _task_name(dataset))
-    return found.group(1) if found else ""
+    task = _task_name(dataset)
+    return task.removeprefix("antmaze-") if task.startswith("antmaze-") else ""
 
 
 def _task_name(dataset: str) -> str:
-    """Such as `hopper`, whoever recorded it; a dataset that is not known keeps its own name."""
-    task = task_of(dataset)
-    return dataset.removeprefix("stacq/") if task is None else task.key
+    """Such as `hopper`, whoever recorded it, for a known name, with or without its version; empty for other data."""
+    task = task_of(dataset) or task_of(f"{dataset}-v2")
+    return "" if task is None else task.key
 
 
 def _published(algorithm: str, dataset: str) -> dict[str, Any]:
-    body, maze = _task_name(dataset).split("-", maxsplit=1)[0], _antmaze(dataset)
+    body, maze = _task_name(dataset), _antmaze(dataset)
     name = re.sub(r"^stacq/|-v\d+.*$", "", dataset)
     if algorithm == "stacq":
         if maze:

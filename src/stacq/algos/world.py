@@ -13,8 +13,7 @@ from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics, forward_mean
 from stacq.errors import InputError
 from stacq.nn.mlp import MLP, each_member, frozen_for
-from stacq.reach.sets import ReachableSets, extra_sizes
-from stacq.reach.ways import others
+from stacq.reach.sets import ReachableSets, extra_sizes, others
 from stacq.types import Bools, Float32s, Floats, Ints
 
 PREDICT_CHUNK = 65_536  # rows at a time
@@ -261,6 +260,7 @@ def _extras(sets: ReachableSets, dynamics: Dynamics, ways: Float32s | None) -> E
     anchors, rows = others(sets)
     count = np.bincount(anchors, minlength=len(sets))
     start = np.cumsum(count) - count
+    assert ways is None or len(ways) == len(rows), "an action for every entry that is not an own successor"
     actions = None if ways is None else _scaled(ways, dynamics.action_low, dynamics.action_high)
     if len(rows) == 0:
         rows = np.zeros(1, dtype=np.int64)
@@ -270,7 +270,7 @@ def _extras(sets: ReachableSets, dynamics: Dynamics, ways: Float32s | None) -> E
 
 
 def pair_slots(sets: ReachableSets, batch: int, *, seed: int = 0, draws: int = 2000) -> int:
-    """Slots beside the own pairs that 95 of 100 batches fit into, but no more than the batch; in steps of 64.
+    """Slots beside the own pairs that 95 of 100 batches fit into, but no more than the batch; rounded up to 64s.
 
     What does not fit is thinned without bias (`draw_pairs`), and every slot costs time in every step.
     """

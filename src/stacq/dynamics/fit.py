@@ -51,8 +51,15 @@ PAPER = FitConfig(
 )
 PAPER_ANTMAZE = FitConfig(**{**asdict(PAPER), "hidden": (256, 256, 256, 256), "normalise": False})
 SMALL = FitConfig(forward_members=3, inverse_members=2, hidden=(128, 128), max_epochs=40, forward_patience=10)
+SMALL_ANTMAZE = replace(SMALL, normalise=False)
 DEFAULT = FitConfig()
-PRESETS = {"default": DEFAULT, "paper": PAPER, "paper-antmaze": PAPER_ANTMAZE, "small": SMALL}
+PRESETS = {
+    "default": DEFAULT,
+    "paper": PAPER,
+    "paper-antmaze": PAPER_ANTMAZE,
+    "small": SMALL,
+    "small-antmaze": SMALL_ANTMAZE,
+}
 
 
 class Curve(NamedTuple):

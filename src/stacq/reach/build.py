@@ -47,15 +47,15 @@ class ReachConfig:
     epsilon: float = 0.1  # largest disagreement of the models, in units of one step's range
     norm: Norm = "linf"  # of the paper's criterion; the calibrated one is defined for "linf"
     estimator: Estimator | Literal["auto"] = "auto"  # of the ranges; "auto" spends a CPU's time more sparingly
-    actions: int = 1000  # uniform actions behind every range
+    actions: int | None = None  # uniform actions behind every range: 1,000 unless said, 64 beside the corners
     clip: bool = False  # inverse actions into the action bounds before they are tried; calibrated: always
     recall: float = RECALL  # calibrated: share of true successors that must pass
     cap: int | None = None  # most states per set; a seeded choice that keeps the own successor
     seed: int = 42
 
 
-PAPER = ReachConfig(estimator="random")
-SPARING = {"estimator": "corners", "actions": 64}  # a tenth of the arithmetic; see docs/reachability.md
+ACTIONS: dict[Estimator, int] = {"random": 1000, "corners": 64}  # the latter a tenth of the arithmetic
+PAPER = ReachConfig(estimator="random", actions=ACTIONS["random"])
 
 CHUNK = 16_384  # anchors whose work is kept or lost together
 KNOWN_ROWS = 2_000  # known pairs behind the recall, and as many others behind a calibration
@@ -75,14 +75,26 @@ FACTS = ("candidates", "accepted", "own_accepted", "anchors_with_own", "capped")
 
 
 def resolved(config: ReachConfig) -> ReachConfig:
-    """The options as they will be used on this machine."""
+    """The options as they will be used on this machine, refused if they make no sense."""
+    estimator = config.estimator
+    if estimator == "auto":
+        estimator = "corners" if jax.default_backend() == "cpu" else "random"
+    actions = ACTIONS[estimator] if config.actions is None else config.actions
+    _check_numbers(config, actions, least=1 if estimator == "random" else 0)
     if config.criterion == "calibrated":
         config = replace(_checked(config), clip=True)
-    if config.estimator != "auto":
-        return config
-    if jax.default_backend() == "cpu":
-        return replace(config, **SPARING)  # type: ignore[arg-type]
-    return replace(config, estimator="random")
+    return replace(config, estimator=estimator, actions=actions)
+
+
+def _check_numbers(config: ReachConfig, actions: int, least: int) -> None:
+    where = "options of the reachable sets"
+    if not (np.isfinite(config.epsilon) and config.epsilon >= 0):
+        raise InputError(f"epsilon is {config.epsilon}", where=where, expected="a finite number from 0", fix="try 0.1")
+    if actions < least:
+        expected = f"at least {least} of them" + " (the corners may do alone)" * (least == 0)
+        raise InputError(f"actions is {actions}", where=where, expected=expected, fix="leave it out for the default")
+    if config.cap is not None and config.cap < 1:
+        raise InputError(f"cap is {config.cap}", where=where, expected="at least 1", fix="leave it out for no cap")
 
 
 def _checked(config: ReachConfig) -> ReachConfig:
@@ -199,7 +211,7 @@ class _Maker:
         self.states = STATES[kind]
         self.device: Device = device_of(dynamics, config.clip, BLOCKS[kind])
         low, high = dynamics.action_low, dynamics.action_high
-        assert config.estimator != "auto"
+        assert config.estimator != "auto" and config.actions is not None
         self.actions = jnp.asarray(range_actions(low, high, config.actions, config.estimator, config.seed))
         self.criterion = Criterion(config.norm, config.epsilon)
         self.index: BoxIndex | None = None

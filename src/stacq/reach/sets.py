@@ -109,6 +109,13 @@ def own_present(sets: ReachableSets) -> Bools:
     return present
 
 
+def others(sets: ReachableSets) -> tuple[Ints, Ints]:
+    """Anchor and row of every entry that is not an own successor, each [M]."""
+    anchors = sets.anchors
+    other = anchors != sets.indices
+    return anchors[other], sets.indices[other]
+
+
 def extra_sizes(sets: ReachableSets) -> Ints:
     """Number of reachable states of each anchor beside its own successor, [N]."""
     return sets.sizes - own_present(sets)

@@ -1,21 +1,24 @@
 """The actions that lead to reachable states, by the models: what a pull to the action aims at."""
 
 from collections.abc import Callable
-from pathlib import Path
+from shutil import rmtree
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from stacq.artefacts import cache_directory, read_artefact, write_artefact
 from stacq.data.dataset import Dataset
+from stacq.dynamics.fit import MIN_STEP_SCALE
 from stacq.dynamics.models import Dynamics
-from stacq.files import content_hash
-from stacq.reach.calibration import refined
-from stacq.reach.sets import ReachableSets
-from stacq.types import Float32s, Ints
+from stacq.files import check_writable, content_hash, replacing
+from stacq.reach.calibration import DAMPING, FLOOR, REWEIGHTINGS, refined
+from stacq.reach.sets import ReachableSets, others
+from stacq.types import Float32s
 
 KIND = "ways"
-CHUNK = 16_384
+CHUNK = {"cpu": 2_048, "gpu": 16_384}  # pairs at a time, kept or lost together
+RECIPE = {"reweightings": REWEIGHTINGS, "damping": DAMPING, "floor": FLOOR}
 
 
 def leading_actions(
@@ -30,47 +33,44 @@ def leading_actions(
 
     The plain inverse guess misses the state more often than not where contacts are made; one step on the forward
     ensemble, in units of the data's own steps, mends most of that (docs/reachability.md). On a CPU a million take
-    minutes, so they are kept in the cache; `progress` is told how many there are so far.
+    minutes, so they are kept in the cache, chunks of an interrupted search too; `progress` is told how many there are.
     """
     anchors, rows = others(sets)
     if len(rows) == 0:
         return np.zeros((0, len(dynamics.action_low)), np.float32)
-    directory = _kept_in(dataset, dynamics, sets)
-    if directory.exists():
-        return read_artefact(directory, KIND).arrays["actions"]
-    if log is not None:
-        log(f"finding the actions that lead to {len(rows):,} reachable states")
-    s, s_next = (dynamics.normaliser.apply(values) for values in (dataset.observations, dataset.next_observations))
-    low, high = jnp.asarray(dynamics.action_low), jnp.asarray(dynamics.action_high)
-    unit = jnp.broadcast_to(dynamics.models.step_scale, (CHUNK, s.shape[1]))
-    actions = np.empty((len(rows), len(dynamics.action_low)), np.float32)
-    for first in range(0, len(rows), CHUNK):
-        part = slice(first, first + CHUNK)
-        missing = CHUNK - len(rows[part])  # every chunk has the same shape, so that one program does
-        pairs = (s[anchors[part]], s_next[rows[part]])
-        here, there = (jnp.asarray(np.pad(side, ((0, missing), (0, 0)), mode="edge")) for side in pairs)
-        best = refined(dynamics.models, here, there, unit, low, high)[2]
-        actions[part] = np.asarray(best)[: CHUNK - missing]
-        if progress is not None:
-            progress(min(first + CHUNK, len(rows)))
-    write_artefact(directory, KIND, {"actions": actions}, {}, _parents(dataset, dynamics, sets))
-    return actions
-
-
-def others(sets: ReachableSets) -> tuple[Ints, Ints]:
-    """Anchor and row of every entry that is not an own successor, each [M]."""
-    anchors = sets.anchors
-    other = anchors != sets.indices
-    return anchors[other], sets.indices[other]
-
-
-def _kept_in(dataset: Dataset, dynamics: Dynamics, sets: ReachableSets) -> Path:
-    return cache_directory(KIND, {}, _parents(dataset, dynamics, sets))
-
-
-def _parents(dataset: Dataset, dynamics: Dynamics, sets: ReachableSets) -> dict[str, str]:
-    return {
+    parents = {
         "dataset": dataset.fingerprint,
         "dynamics": content_hash(dynamics.arrays()),
         "sets": content_hash({"indptr": sets.indptr, "indices": sets.indices}),
     }
+    directory = cache_directory(KIND, RECIPE, parents)
+    if directory.exists():
+        return read_artefact(directory, KIND).arrays["actions"]
+    check_writable(directory)
+    if log is not None:
+        log(f"finding the actions that lead to {len(rows):,} reachable states")
+    s, s_next = (dynamics.normaliser.apply(values) for values in (dataset.observations, dataset.next_observations))
+    unit = np.maximum((s_next - s)[dataset.successor_known].std(axis=0), MIN_STEP_SCALE)
+    chunk = CHUNK["cpu" if jax.default_backend() == "cpu" else "gpu"]
+    work, found = directory.with_name(f".partial-{directory.name}-{chunk}"), []
+    for first in range(0, len(rows), chunk):
+        part, path = slice(first, first + chunk), work / f"{first:012d}.npy"
+        if not path.exists():
+            actions = _refined(dynamics, s[anchors[part]], s_next[rows[part]], unit, chunk)
+            with replacing(path) as temporary, open(temporary, "wb") as handle:
+                np.save(handle, actions)
+        found.append(np.load(path))
+        if progress is not None:
+            progress(min(first + chunk, len(rows)))
+    actions = np.concatenate(found)
+    write_artefact(directory, KIND, {"actions": actions}, RECIPE, parents)
+    rmtree(work, ignore_errors=True)
+    return actions
+
+
+def _refined(dynamics: Dynamics, s: Float32s, s_next: Float32s, unit: Float32s, count: int) -> Float32s:
+    """Actions from s to s', [m, A]; filled up to `count` rows for the models, so that one program does for all."""
+    here, there = (jnp.asarray(np.pad(side, ((0, count - len(side)), (0, 0)), mode="edge")) for side in (s, s_next))
+    units = jnp.broadcast_to(jnp.asarray(unit), here.shape)
+    low, high = jnp.asarray(dynamics.action_low), jnp.asarray(dynamics.action_high)
+    return np.asarray(refined(dynamics.models, here, there, units, low, high)[2])[: len(s)]

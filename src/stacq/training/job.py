@@ -144,6 +144,7 @@ def make_plan(
                 fix="`stacq train` makes them; in Python, pass dynamics= and sets=",
             )
         sets.check(dataset)
+        _check_made_for(sets, dataset, dynamics)
         sets = own_only(sets) if options.own_only else sets
         if not any(setting.startswith("slots=") for setting in options.settings):
             slots = pair_slots(sets, chosen.config.batch)
@@ -151,6 +152,19 @@ def make_plan(
     else:
         dynamics = sets = None
     return Plan(options, chosen, dataset, dynamics, sets, env)
+
+
+def _check_made_for(sets: ReachableSets, dataset: Dataset, dynamics: Dynamics) -> None:
+    """Sets of other models would train without a word, and in the same run directory."""
+    for name, found in (("dataset", dataset.fingerprint), ("dynamics", content_hash(dynamics.arrays()))):
+        made_from = sets.parents.get(name, found)
+        if made_from != found:
+            raise InputError(
+                f"these reachable sets were made from another {name} (hash {made_from[:12]})",
+                where=dataset.name or "dataset",
+                expected=f"sets made from this {name}, hash {found[:12]}",
+                fix="make them again with `stacq.reachable_sets(dataset, dynamics)`",
+            )
 
 
 def check_options(dataset: Dataset, options: Options) -> str | None:
