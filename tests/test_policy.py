@@ -18,6 +18,13 @@ def test_by_hand() -> None:
     assert small()(np.array([1.0, 2.0])) == pytest.approx([np.tanh(3.0)], abs=1e-6)
 
 
+@pytest.mark.parametrize("observation", [0.5, [0.5], [0.5, 1, 2], [[0.5], [1.0]]])
+def test_an_observation_of_another_size_is_refused(observation: object) -> None:
+    """NumPy would stretch a single number over all of them."""
+    with pytest.raises(InputError, match="expected: 2 numbers"):
+        small()(np.array(observation))
+
+
 def test_bounds_and_normaliser_by_hand() -> None:
     """(3 - 1) / 2 = 1 and (4 - 0) / 2 = 2, so the same output; tanh 3 from [0, 10] is 5 + 5 tanh 3."""
     scaled = small(

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +60,28 @@ def test_two_processes_do_not_write_into_one_run(tmp_path: Path) -> None:
         Run(tmp_path / "run", {}, resume=True)
     with Run(tmp_path / "run", {}, resume=True) as run:
         run.log("free again")
+
+
+def test_two_processes_that_begin_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one's directory appears while ours is being written."""
+    real = environment_facts
+
+    def beaten() -> dict[str, Any]:
+        monkeypatch.setattr("stacq.runs.environment_facts", real)
+        with Run(tmp_path / "run", {}):
+            pass
+        return real()
+
+    monkeypatch.setattr("stacq.runs.environment_facts", beaten)
+    with pytest.raises(InputError, match="another process is writing"):
+        Run(tmp_path / "run", {}, resume=True)
+    assert [path.name for path in tmp_path.iterdir() if "run" in path.name] == ["run"]
+
+
+def test_a_file_in_the_place_of_a_run(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(InputError, match="there is a file of this name"):
+        Run(tmp_path / "file", {}, resume=True)
 
 
 def test_an_unwritable_place(tmp_path: Path) -> None:

@@ -187,6 +187,8 @@ class RunAll:
     """What to train, one after the other."""
     seeds: int = 5
     """Of each; they train side by side."""
+    steps: int | None = None
+    """Gradient steps of each; by default what the preset has."""
     full: bool = False
     """Networks of full size and a million steps instead of what a laptop can do; the maze has one size."""
     workers: int | None = None
@@ -203,6 +205,7 @@ class RunAll:
             source=self.source or MAZE,
             methods=self.algos,
             seeds=self.seeds,
+            steps=self.steps,
             small=not self.full,
             out=self.out,
             workers=self.workers,
@@ -498,7 +501,8 @@ def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str,
 
 
 def _no_env(name: str) -> NoReturn:
-    raise InputError("it does not say its environment", where=name, expected="--env", fix="add --env Hopper-v4")
+    fix = "add --env with the id of an environment of the same sizes, such as --env Hopper-v4"
+    raise InputError("it does not say its environment", where=name, expected="--env", fix=fix)
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class FirstRun:
     source: str = MAZE
     methods: tuple[str, ...] = METHODS
     seeds: int = 5
+    steps: int | None = None
     small: bool = True
     out: Path = Path("runs")
     workers: int | None = None
@@ -51,7 +52,7 @@ def first_run(job: FirstRun) -> Path:
     console.print(_announced(job, dataset), soft_wrap=True)
     found = {}
     for number, method in enumerate(job.methods, 1):
-        options = named(Options(method, seeds=job.seeds, small=job.small), dataset)
+        options = named(Options(method, seeds=job.seeds, steps=job.steps, small=job.small), dataset)
         console.print(f"\n[bold]{number}/{len(job.methods) + 1} {label(options)}[/]")
         found[label(options)] = train(dataset, options, root=job.out, workers=job.workers)
     console.print(f"\n[bold]{len(job.methods) + 1}/{len(job.methods) + 1} the page[/]")
@@ -59,7 +60,7 @@ def first_run(job: FirstRun) -> Path:
     picture = None if maze is None else draw_maze(dataset, maze, found)
     if picture is not None:
         console.print(success_text(picture), soft_wrap=True)
-    name = job.source.removeprefix("stacq/").replace("/", "-")
+    name = (dataset.name or Path(job.source).stem).removeprefix("stacq/").replace("/", "-")
     runs = [read_run(trained.directory) for trained in found.values()]
     page = write_page(job.out / f"{name}.html", runs, title=_title(dataset, maze), maze=picture)
     console.print(f"page: {page}", soft_wrap=True)

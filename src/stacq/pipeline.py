@@ -123,6 +123,8 @@ def train(
         dynamics = fitted.dynamics
         sets, found = find_reachable(dataset, dynamics, stages.reach, engine=stages.engine)
         facts = {"reach.json": _reach_facts(found), "dynamics.json": _dynamics_facts(fitted.directory)}
+    elif stages.dynamics is not None:
+        console.print(f"note: {options.algorithm} needs no dynamics; {stages.dynamics} is not used", soft_wrap=True)
     plan = make_plan(dataset, options, dynamics, sets)
     directory = out or run_directory(plan, root)
     console.print(describe_plan(plan, directory), soft_wrap=True)

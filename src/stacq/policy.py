@@ -73,6 +73,13 @@ class Policy:
 
     def __call__(self, observation: Floats, rng: np.random.Generator | None = None) -> Float32s:
         """The action for one observation [S], or actions for a batch [B, S]."""
+        if np.shape(observation)[-1:] != (self.observation_size,):
+            raise InputError(
+                f"an observation of shape {np.shape(observation)}",
+                where="policy",
+                expected=f"{self.observation_size} numbers, or a batch of such rows",
+                fix="give the raw observation as the data has it",
+            )
         raw = forward(self.weights, self.biases, self.normaliser.apply(observation), self.activation)
         if self.output == "clip":
             return np.clip(raw, self.action_low, self.action_high)

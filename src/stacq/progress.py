@@ -64,6 +64,6 @@ def _lines(label: str, total: int | None, unit: str) -> Iterator[Update]:
 def _line(label: str, done: int, total: int | None, unit: str, seconds: float) -> str:
     rate = done / max(seconds, 1e-9)
     text = f"{label}: {done:,}" + (f" of {total:,}" if total else "") + f" {unit}, {rate:,.0f}/s"
-    if total and done:
+    if total and done > 1:
         text += f", {(total - done) / rate:,.0f} s left"
     return text

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from shutil import rmtree
+from tempfile import mkdtemp
 from typing import IO, Any
 
 from stacq.errors import InputError
@@ -55,21 +56,23 @@ class Run:
 
     def _start(self, directory: Path, config: Mapping[str, Any]) -> None:
         """The directory appears whole or not at all, so that a kill at the very start leaves nothing half made."""
-        taken = InputError("this run directory exists already", where=directory, fix="choose another --out")
         if directory.exists():
-            raise taken
-        beginning = directory.with_name(f".{directory.name}.beginning")
+            what = "this run directory exists already" if directory.is_dir() else "there is a file of this name"
+            raise InputError(what, where=directory, expected="a place for a run directory", fix="choose another --out")
+        beginning = None
         try:
-            rmtree(beginning, ignore_errors=True)
-            beginning.mkdir(parents=True)
+            directory.parent.mkdir(parents=True, exist_ok=True)
+            beginning = Path(mkdtemp(prefix=f".{directory.name}.", suffix=".beginning", dir=directory.parent))
+            beginning.chmod(0o755)
             write_json(beginning / "environment.json", environment_facts())
             _append(beginning / "records.csv", csv_line(COLUMNS))
             write_json(beginning / "config.json", dict(config))
             beginning.rename(directory)
-        except FileExistsError as error:
-            raise taken from error
         except OSError as error:
-            raise unwritable(directory, error) from error
+            raise _busy(directory) if directory.is_dir() else unwritable(directory, error) from error
+        finally:
+            if beginning is not None:
+                rmtree(beginning, ignore_errors=True)
 
     def __enter__(self) -> "Run":
         return self
@@ -113,6 +116,14 @@ class Run:
         write_text(records, "".join([csv_line(COLUMNS), *(csv_line(record.row()) for record in kept)]))
 
 
+def _busy(directory: Path) -> InputError:
+    return InputError(
+        "another process is writing into this run directory",
+        where=directory,
+        fix="wait for it, stop it, or choose another --out",
+    )
+
+
 def _locked(directory: Path) -> IO[bytes]:
     """An open file whose lock ends with this process, however it ends."""
     try:
@@ -123,11 +134,7 @@ def _locked(directory: Path) -> IO[bytes]:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         file.close()
-        raise InputError(
-            "another process is writing into this run directory",
-            where=directory,
-            fix="wait for it, stop it, or choose another --out",
-        ) from error
+        raise _busy(directory) from error
     except OSError:  # some network file systems know no locks
         pass
     return file

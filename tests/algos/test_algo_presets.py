@@ -165,6 +165,7 @@ def test_later_settings_win_and_none_changes_nothing() -> None:
         *("", "alpha", "=3", "Alpha=3", "speed=3", "alpha =3", "alpha=", "alpha=much", "steps=1e6", "steps=2.5"),
         *("hidden=", "hidden=64,,32", "hidden=wide", "hidden=64;32"),
         *("layer_norm=yes", "layer_norm=1", "pairs=both", "action_pull="),
+        *("alpha=-1", "alpha=inf", "discount=1.5", "discount=-0.1", "tau=0", "tau=5", "learning_rate=-1"),
     ],
 )
 def test_wrong_settings_say_what_was_expected(setting: str) -> None:
@@ -174,6 +175,11 @@ def test_wrong_settings_say_what_was_expected(setting: str) -> None:
     name = setting.partition("=")[0]
     if name == "pairs":
         assert "dataset" in caught.value.expected
+
+
+def test_a_misspelt_setting_is_told_the_nearest() -> None:
+    with pytest.raises(InputError, match="did you mean alpha"):
+        changed(stacq.Config(), ("alhpa=1",))
 
 
 def test_a_setting_must_be_one_of_the_algorithms_own() -> None:

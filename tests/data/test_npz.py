@@ -19,6 +19,22 @@ def test_an_archive_reads_like_hdf5(tmp_path: Path) -> None:
     assert dataset.infos["qpos"].tolist() == [0, 1, 2, 3, 4]
 
 
+def test_a_misspelt_key_is_noted(tmp_path: Path) -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    raw["next_observation"] = raw.pop("next_observations")
+    np.savez(tmp_path / "logs.npz", **raw, comment=np.zeros(9))
+    notes = load(tmp_path / "logs.npz").notes
+    assert [note for note in notes if "did you mean" in note] == [
+        "key 'next_observation' is not read; did you mean next_observations?"
+    ]
+
+
+def test_a_table_is_told_apart_from_a_broken_file(tmp_path: Path) -> None:
+    (tmp_path / "logs.csv").write_text("position,speed")
+    with pytest.raises(InputError, match=r"numpy.savez"):
+        load(tmp_path / "logs.csv")
+
+
 def test_one_array_is_not_an_archive(tmp_path: Path) -> None:
     with open(tmp_path / "array.npz", "wb") as handle:
         np.save(handle, np.zeros(3))

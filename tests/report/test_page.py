@@ -387,6 +387,40 @@ def test_an_unfinished_run_is_read_as_far_as_it_came(tmp_path: Path) -> None:
     assert read_run(tmp_path / "bare").label == "bare"
 
 
+def test_a_run_that_goes_on_is_not_called_finished(tmp_path: Path) -> None:
+    config = {"algorithm": "bc", "dataset": "d", "seeds": [0, 1], "config": {"steps": 300}}
+    with Run(tmp_path / "run", config) as run:
+        for step in (100, 200):
+            for seed in (0, 1):
+                run.record(EpisodeRecord("bc", "d", seed, step, 0, 12.0 + seed, 4, None, None))
+    text = Outline(page_text([read_run(tmp_path / "run")], title="t")).text
+    assert "BC is at a return of 12.5" in text
+    assert "Not finished: BC was evaluated up to step 200 of 300." in text
+    assert "200 of 300" in text
+    (tmp_path / "run" / "result.json").write_text("{}")
+    text = Outline(page_text([read_run(tmp_path / "run")], title="t")).text
+    assert "BC ends at a return of 12.5" in text and "Not finished" not in text
+
+
+def test_without_an_environment_the_course_of_training_is_shown() -> None:
+    lines = _lines([[1, 2], [3, 4]], "q") + _lines([[9, 8], [7, 6]], "actor_loss")
+    run = RunSummary("StaCQ", "stacq", "mine", seeds=(0, 1), metrics=lines)
+    page = Outline(page_text([run], title="t"))
+    assert "training" in page.sections
+    assert "Nothing was scored: no environment is known for mine." in page.text
+    assert "Values of the critics" in page.text and "Loss of the critics" not in page.text
+    scored = replace(run, metrics=lines + _lines([[1, 2], [3, 4]]))
+    assert "training" not in Outline(page_text([scored], title="t")).sections
+
+
+def test_a_band_stays_inside_its_chart() -> None:
+    """Two seeds of 0 and 1 have an interval of -5.9 to 6.9."""
+    text = page_text([RunSummary("A", "a", "d", seeds=(0, 1), metrics=_lines([[0, 1]] * 3, "eval/success"))], title="t")
+    (path,) = re.findall(r'class="band[^"]*" d="([^"]*)"', text)
+    heights = [float(point.split()[1]) for point in re.split("[MLZ]", path) if point]
+    assert min(heights) >= 0 and max(heights) <= 300
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [

@@ -4,6 +4,7 @@ A preset is a config and the two choices that belong to the data: whether states
 """
 
 import dataclasses
+import difflib
 import math
 import re
 from dataclasses import dataclass, replace
@@ -153,11 +154,12 @@ def changed(config: Any, settings: tuple[str, ...]) -> Any:
     for setting in settings:
         name, equals, text = setting.partition("=")
         if name not in fields or not equals:
+            near = difflib.get_close_matches(name, fields, n=1)
             raise InputError(
                 f"cannot set {setting!r}",
                 where=type(config).__module__,
                 expected="name=value with a name of " + ", ".join(sorted(fields)),
-                fix="check the name",
+                fix=f"did you mean {near[0]}?" if near and equals else "check the name",
             )
         config = replace(config, **{name: _parsed(name, text, hints[name])})
     return config
@@ -173,13 +175,15 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
             return tuple(_count(part) for part in text.split(","))
         if kind is bool:
             return {"true": True, "false": False}[text.lower()]
-        return _count(text) if kind is int else _finite(text)
+        return _count(text) if kind is int else _within(name, float(text))
     except (ValueError, KeyError) as error:
         wanted = " or ".join(choices) if choices else KINDS.get(kind, "whole numbers from 1, such as 256,256")
-        raise InputError(f"{name}={text!r}", expected=f"{name} as {wanted}", fix="correct the value") from error
+        expected = f"{name} as {LIMITS.get(name, wanted)}"
+        raise InputError(f"{name}={text!r}", expected=expected, fix="correct the value") from error
 
 
-KINDS = {int: "a whole number from 1", float: "a finite number", bool: "true or false"}
+KINDS = {int: "a whole number from 1", float: "a finite number from 0", bool: "true or false"}
+LIMITS = {"discount": "a number from 0 to 1", "tau": "a number above 0 and up to 1"}
 
 
 def _count(text: str) -> int:
@@ -189,8 +193,7 @@ def _count(text: str) -> int:
     return value
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
+def _within(name: str, value: float) -> float:
+    if not math.isfinite(value) or value < 0 or (name in LIMITS and value > 1) or (name == "tau" and value == 0):
         raise ValueError
     return value

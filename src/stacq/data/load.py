@@ -14,6 +14,7 @@ from stacq.files import home
 from stacq.types import Infos
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
+TABLES = (".csv", ".tsv", ".txt", ".npy", ".parquet", ".json", ".pkl", ".xlsx")
 MINARI_PREFIX = "minari:"
 
 
@@ -66,6 +67,13 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
         )
     if path.suffix.lower() == ".npz":
         return read_npz(path, infos=infos, conventions=conventions)
+    if path.suffix.lower() in TABLES:
+        raise InputError(
+            f"a {path.suffix} file is not read",
+            where=path,
+            expected="arrays by name: observations, actions, rewards, terminals, timeouts",
+            fix="write them with numpy.savez into an .npz file; docs/own-data.md shows how",
+        )
     return read_hdf5(path, infos=infos, conventions=conventions)
 
 

@@ -1,7 +1,9 @@
 """NumPy archives with D4RL's key names: what people without HDF5 have."""
 
+import difflib
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ def read_npz(path: Path | str, *, infos: Infos = (), conventions: Conventions = 
             stored = [key.removeprefix("infos/") for key in archive if key.startswith("infos/")]
             wanted = stored if infos == "all" else [*infos, *(key for key in MARKS if key in stored)]
             extras = {key: _array(archive, f"infos/{key}", path) for key in wanted}
+            notes = _misspelt(archive)
     except FileNotFoundError as error:
         raise InputError("no such file", where=path, expected="a NumPy archive (.npz)", fix="check the path") from error
     except InputError:
@@ -39,7 +42,15 @@ def read_npz(path: Path | str, *, infos: Infos = (), conventions: Conventions = 
             expected="an .npz file of plain arrays, as numpy.savez writes",
             fix="write it again with numpy.savez; objects (pickles) are refused",
         ) from error
-    return assemble(raw, extras, where=str(path), conventions=conventions.over(Conventions(name=path.stem)))
+    dataset = assemble(raw, extras, where=str(path), conventions=conventions.over(Conventions(name=path.stem)))
+    return replace(dataset, notes=(*dataset.notes, *notes))
+
+
+def _misspelt(archive: Any) -> list[str]:
+    """A note for every key that is not read but nearly has the name of one that would be."""
+    missing = [key for key in (*REQUIRED, *OPTIONAL) if key not in archive]
+    near = {key: difflib.get_close_matches(key, missing, n=1, cutoff=0.85) for key in archive}
+    return [f"key '{key}' is not read; did you mean {found[0]}?" for key, found in near.items() if found]
 
 
 def _array(archive: Any, key: str, path: Path) -> Array:

@@ -158,10 +158,10 @@ def _hold_out(dataset: Dataset, config: FitConfig) -> tuple[Ints, Ints]:
     count = min(int(HELD_OUT_SHARE * len(known)), HELD_OUT_ROWS)
     if (len(known) - count) * (1 - config.validation) < config.batch:
         raise InputError(
-            f"{len(known)} rows with a known successor",
+            f"only {len(known)} of {len(dataset)} rows have a known successor",
             where=dataset.name or "dataset",
             expected=f"enough for a batch of {config.batch} beside the rows held out",
-            fix="collect more data, or choose a smaller batch",
+            fix="collect more data; BC and TD3+BC need no dynamics",
         )
     return np.sort(known[:count]), np.sort(known[count:])
 

@@ -28,7 +28,7 @@ from stacq.report.page_data import (
 from stacq.report.page_html import Section
 from stacq.report.page_maze import player_data
 from stacq.report.page_maze_sections import data_section, player_section, policies_section, success_section
-from stacq.report.page_models import critic_section, models_section
+from stacq.report.page_models import critic_section, models_section, training_section
 from stacq.report.page_sections import (
     comparison_section,
     curves_section,
@@ -93,6 +93,7 @@ def _sections(runs: list[RunSummary], maze: MazePicture | None, slots: dict[str,
         results_section(runs, slots),
         comparison_section(runs, slots),
         critic_section(runs, slots),
+        training_section(runs, slots),
         models_section(runs),
         again_section(runs),
         next_section(),

@@ -91,7 +91,7 @@ def next_section() -> Section:
         _step(
             "Your own data",
             "stacq data inspect logs.npz",
-            "A CSV or npz of logs is enough: docs/own-data.md walks from the file to a trained policy.",
+            "A table of logs is enough: docs/own-data.md walks from a CSV file to a trained policy.",
         ),
         _step(
             "D4RL",

@@ -91,7 +91,8 @@ def _ends(values: Float64s) -> tuple[float, float]:
 
 
 def _band(line: Line, x: Scale, y: Scale) -> Markup | None:
-    rows = thinned(np.column_stack([line.x, line.low, line.high]))
+    """Cut at the ends of the axis: the interval of a share may go far beyond 0 and 1."""
+    rows = thinned(np.column_stack([line.x, np.clip(line.low, y.low, y.high), np.clip(line.high, y.low, y.high)]))
     rows = rows[np.isfinite(rows).all(axis=1)]
     if not len(rows):
         return None

@@ -12,6 +12,7 @@ import numpy as np
 from stacq.errors import InputError
 from stacq.evaluation import EpisodeRecord
 from stacq.runs import read_metrics, read_records
+from stacq.training.finished import RESULT
 from stacq.types import Float64s, Floats, Ints
 
 Cell = tuple[int, int]  # x, y with 0, 0 at the top left
@@ -36,6 +37,7 @@ class RunSummary:
     dynamics: Mapping[str, Any] | None = None
     name: str = ""  # of its directory: tells runs of one label apart
     stopped: str = ""  # why it ended early, if its log says so
+    wanted: int = 0  # steps that it was to have, as long as it is not finished
 
 
 class Rollout(NamedTuple):
@@ -113,12 +115,22 @@ def read_run(directory: Path, label: str | None = None) -> RunSummary:
         dynamics=_json(directory / "dynamics.json"),
         name=directory.name,
         stopped=_stopped(directory / "log.txt"),
+        wanted=0 if (directory / RESULT).exists() else _steps(config.get("config")),
     )
 
 
 def curve(run: RunSummary, measure: str) -> Curve | None:
     """ "score", "return", "success" or any other `eval/` metric over training; None if it was never measured."""
-    found = _evaluations(run, measure)
+    return _curve(_evaluations(run, measure))
+
+
+def training_curve(run: RunSummary, key: str) -> Curve | None:
+    """A loss or another mean of the training itself, such as "q"; None if the algorithm has none of that name."""
+    return _curve(_logged(run, key))
+
+
+def _curve(found: Mapping[tuple[int, int], float]) -> Curve | None:
+    """From numbers by seed and step."""
     steps = sorted({step for _, step in found})
     seeds = tuple(sorted({seed for seed, step in found if step in steps[-2:]}))  # a seed lost earlier ends no curve
     shared = [step for step in steps if all((seed, step) in found for seed in seeds)]
@@ -199,6 +211,7 @@ def _pooled(first: RunSummary, second: RunSummary) -> RunSummary:
         records=[*first.records, *second.records],
         metrics=[*first.metrics, *second.metrics],
         stopped=first.stopped or second.stopped,
+        wanted=max(first.wanted, second.wanted),
     )
 
 
@@ -214,17 +227,23 @@ def _renamed(run: RunSummary, taken: set[str]) -> RunSummary:
 
 def _evaluations(run: RunSummary, measure: str) -> dict[tuple[int, int], float]:
     """By seed and step. Means over records count; lines of metrics fill in where no records were kept."""
-    found: dict[tuple[int, int], float] = {}
-    for line in run.metrics:
-        value, step = line.get(f"eval/{measure}"), line.get("step")
-        seed = line.get("seed", run.seeds[0] if len(run.seeds) == 1 else None)
-        if _is_number(value) and _is_number(step) and _is_number(seed):
-            found[int(seed), int(step)] = float(value)
+    found = _logged(run, f"eval/{measure}")
     episodes: dict[tuple[int, int], list[float]] = {}
     for record in run.records:
         if (value := _value(record, measure)) is not None:
             episodes.setdefault((record.seed, record.step), []).append(value)
     return found | {key: float(np.mean(values)) for key, values in episodes.items()}
+
+
+def _logged(run: RunSummary, key: str) -> dict[tuple[int, int], float]:
+    """One number of the metrics, by seed and step."""
+    found: dict[tuple[int, int], float] = {}
+    for line in run.metrics:
+        value, step = line.get(key), line.get("step")
+        seed = line.get("seed", run.seeds[0] if len(run.seeds) == 1 else None)
+        if _is_number(value) and _is_number(step) and _is_number(seed):
+            found[int(seed), int(step)] = float(value)
+    return found
 
 
 def _value(record: EpisodeRecord, measure: str) -> float | None:
@@ -240,6 +259,12 @@ def _is_number(value: object) -> TypeGuard[int | float]:
 def finite(value: object) -> float:
     """A number from a file, NaN for whatever is none."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan
+
+
+def _steps(settings: object) -> int:
+    """All steps of a training, those of a critic beforehand too; 0 where the directory is of something else."""
+    counts = [settings.get(name, 0) for name in ("steps", "critic_steps")] if isinstance(settings, dict) else []
+    return sum(int(count) for count in counts if _is_number(count))
 
 
 def _seeds(value: object) -> tuple[int, ...]:

@@ -18,12 +18,43 @@ from stacq.report.page_charts import (
     line_chart,
     size_bins,
 )
-from stacq.report.page_data import RunSummary, by_dataset, curve, finite
+from stacq.report.page_data import RunSummary, by_dataset, curve, finite, training_curve
 from stacq.report.page_html import Section, blocks, figure, grid, group_row, head_row, lede, named, pairs, row, table
 from stacq.report.page_sections import Slots, dataset_name, described
 from stacq.report.page_svg import Markup, decimals_for, el, percent, shown, span, steps_text
 from stacq.report.tables import weakest_dimension
 from stacq.types import Float64s
+
+COURSES = {"critic_loss": "Loss of the critics", "actor_loss": "Loss of the policy", "q": "Values of the critics"}
+
+
+def training_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
+    """Losses and values of runs that were never scored, which is all there is to see of them."""
+    unscored = [run for run in runs if curve(run, "return") is None and curve(run, "score") is None]
+    charts = [
+        chart
+        for dataset, group in by_dataset(unscored).items()
+        for key, title in COURSES.items()
+        if (chart := _course_chart(dataset, group, key, title, slots))
+    ]
+    if not charts:
+        return None
+    text = (
+        "Means over the steps between two lines of the log, then over seeds, with 95 percent bands. Losses of "
+        "different methods are different things: read each line by itself. A value that keeps growing past any "
+        "possible return is a critic that runs away."
+    )
+    labels = {run.label: slots[run.label] for run in unscored}
+    return Section("training", "Training", "The course of training", blocks(lede(text), legend(labels), grid(charts)))
+
+
+def _course_chart(dataset: str, runs: Sequence[RunSummary], key: str, title: str, slots: Slots) -> Markup | None:
+    lines = [band(run.label, slots[run.label], each) for run in runs if (each := training_curve(run, key))]
+    if not any(np.isfinite(line.y).sum() > 1 for line in lines):
+        return None
+    words = f"{title} on {dataset_name(dataset)} over training: {last_values(lines)}"
+    chart = line_chart(lines, title=words, x_label="training steps", y_label=key, x_text=steps_text)
+    return figure(title, chart, dataset_name(dataset))
 
 
 def critic_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:

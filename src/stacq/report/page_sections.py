@@ -108,18 +108,34 @@ def _single_headline(runs: Sequence[RunSummary]) -> str:
     measure = measure_of(runs)
     found = [(run.label, each) for run in runs if (each := aggregate(run, measure))]
     if not found:
-        return ""
+        return _nothing_scored(runs)
     decimals = decimals_for([value for _, each in found for value in each.final])
+    ends = "is" if any(run.wanted for run in runs) else "ends"
     parts: list[str] = []
     for label, each in found:
         _, mean, _, low, high = described(each.final)
         sure = f" ({'' if parts else '95% interval '}{span(low, high, decimals)})" if math.isfinite(low) else ""
-        verb = "at" if parts else f"ends at a {MEASURES[measure]} of"
+        verb = "at" if parts else f"{ends} at a {MEASURES[measure]} of"
         parts.append(f"{label} {verb} {shown(mean, decimals)}{sure}")
     seeds = sorted({len(each.final) for _, each in found})
     count = plural(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     where = f"On {runs[0].dataset}, " if runs[0].dataset else ""
-    return f"{where}{sentence_list(parts)}, {'over' if count != '1 seed' else 'with'} {count}."
+    text = f"{where}{sentence_list(parts)}, {'over' if count != '1 seed' else 'with'} {count}."
+    return " ".join([text, *_unfinished(runs, measure)])
+
+
+def _unfinished(runs: Sequence[RunSummary], measure: str) -> list[str]:
+    """A sentence about the runs that are not at their end: still going on, or killed."""
+    late = [(run, each) for run in runs if run.wanted and (each := aggregate(run, measure))]
+    parts = [f"{run.label} was evaluated up to step {each.step:,} of {run.wanted:,}" for run, each in late]
+    return [f"Not finished: {sentence_list(parts)}."] if parts else []
+
+
+def _nothing_scored(runs: Sequence[RunSummary]) -> str:
+    if not any(run.metrics for run in runs):
+        return ""
+    name = runs[0].dataset or "this data"
+    return f"Nothing was scored: no environment is known for {name}. What training itself measured is below."
 
 
 def facts(runs: Sequence[RunSummary], maze: MazePicture | None) -> Markup | None:
@@ -208,12 +224,16 @@ def _result_rows(dataset: str, runs: Sequence[RunSummary], slots: Slots) -> list
         row(
             named(run.label, slots[run.label]),
             _seeds_text(run, each),
-            steps_text(each.step) + ("*" if run.stopped else ""),
+            _steps_text(run, each) + ("*" if run.stopped else ""),
             *(cell for column in (each.final, each.best, each.last_ten) for cell in _description(column, decimals)),
         )
         for run, each in found
     ]
     return [group_row(dataset_name(dataset), MEASURES[measure], COLUMNS), *rows] if rows else []
+
+
+def _steps_text(run: RunSummary, found: Aggregate) -> str:
+    return steps_text(found.step) + (f" of {steps_text(run.wanted)}" if run.wanted else "")
 
 
 def _seeds_text(run: RunSummary, found: Aggregate) -> str:

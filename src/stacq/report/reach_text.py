@@ -28,10 +28,10 @@ def print_stitching(found: Stitching, options: Mapping[str, Any], console: Conso
     if found.known:
         table.add_row(weakest_dimension(found.recall), f"dimension {found.known['worst_dimension']}")
     console.print(table)
-    console.print("\nset size   states")
+    console.print("\n set size   states")
     for label, count in doubling_bins(dict(found.size_histogram), BARS):
         bar = "#" * math.ceil(BAR_WIDTH * count / found.rows)
-        console.print(f"{label:>8}   {count:>10,.0f}  {bar}", soft_wrap=True)
+        console.print(f"{label:>9}   {count:>10,.0f}  {bar}", soft_wrap=True)
     for warning in found.warnings():
         console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
 

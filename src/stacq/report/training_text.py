@@ -59,7 +59,7 @@ def describe_result(plan: Plan, trained: Trained) -> str:
     lines = [f"final policies, {result['measure']}: {final.mean:.1f} (by seed {values})"]
     if final.runs > 1:
         lines[0] += f", 95 % interval {final.low:.1f} to {final.high:.1f}"
-    rest = (("best evaluation", "best"), ("mean of the last ten", "last_ten"))
+    rest = (("best evaluation", "best"), ("mean of the last ten, or of all if there are fewer", "last_ten"))
     lines += [f"  {name}: {np.mean(result[key]):.1f}" for name, key in rest]
     return "\n".join([*lines, f"kept in {trained.directory}: policies/, records.csv, metrics.jsonl, result.json"])
 
@@ -106,7 +106,7 @@ class TrainingDisplay:
         if self.task is not None:
             rate = f"{report.rate:,.0f} steps/s"
             self.bar.update(self.task, completed=report.step, total=report.total, rate=rate, facts=self.facts)
-        elif time.monotonic() - self.printed >= PLAIN_SECONDS:
+        elif time.monotonic() - self.printed >= PLAIN_SECONDS and self.chunks >= SETTLED:
             self.printed = time.monotonic()
             left = (report.total - report.step) / max(report.rate, 1e-9)
             line = f"training: {report.step:,} of {report.total:,} steps, {report.rate:,.0f}/s, {duration(left)} left"
@@ -130,7 +130,7 @@ def duration(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.1f} {unit}"
-    return f"{seconds:.0f} seconds"
+    return plural(round(seconds), "second")
 
 
 def _facts(report: Report) -> str:

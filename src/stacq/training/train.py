@@ -225,7 +225,8 @@ class _Trainer:
             reason = self._lost(mine)
             if reason:
                 self.alive[place] = False
-                self.say(f"seed {seed} is stopped at step {step:,}: {reason}; the other seeds go on")
+                rest = "; the other seeds go on" if self.alive.any() else ""
+                self.say(f"seed {seed} is stopped at step {step:,}: {reason}{rest}")
                 self.run.log(f"seed {seed} stopped at step {step}: {reason}")
                 continue
             self.run.metrics(step, mine, seed=seed)
