@@ -11,6 +11,7 @@ from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
+from stacq.files import check_writable
 from stacq.pipeline import train
 from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets
@@ -47,6 +48,7 @@ class FirstRun:
 def first_run(job: FirstRun) -> Path:
     """Train every method, compare them, and write the page; what was made before is reused."""
     console = Console()
+    check_writable(job.out / "page.html")
     infos: Infos = "all" if job.source.startswith(MAZES) else ()  # which path a walk follows
     dataset = load(job.source, infos=infos, conventions=job.conventions)
     console.print(_announced(job, dataset), soft_wrap=True)

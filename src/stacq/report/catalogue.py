@@ -43,6 +43,8 @@ def _environment(info: DatasetInfo) -> str:
 
 
 def _size(info: DatasetInfo) -> str:
+    if info.family == "embedded":
+        return "always"  # made when it is loaded
     if info.family == "minari":
         from stacq.data.minari_layout import minari_root
 

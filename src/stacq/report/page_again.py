@@ -27,6 +27,12 @@ def again_section(runs: Sequence[RunSummary]) -> Section | None:
     return Section("again", "Do it again", "Do it again", blocks(lede(text), *cards))
 
 
+def _short(revision: object) -> str | None:
+    """Twelve digits name a commit; what follows says that the tree was changed."""
+    digits, *changed = str(revision or "").split("-")
+    return "-".join([digits[:12], *changed]) or None
+
+
 def _card(runs: Sequence[RunSummary]) -> Markup:
     environment = runs[0].environment
     command = command_text(environment.get("command"))
@@ -35,7 +41,7 @@ def _card(runs: Sequence[RunSummary]) -> Markup:
         "Python": environment.get("python"),
         "platform": environment.get("platform"),
         "cores": environment.get("cores"),
-        "revision": environment.get("git_revision"),
+        "revision": _short(environment.get("git_revision")),
         "started": environment.get("started") if len(runs) == 1 else None,
     }
     versions = environment.get("versions")
