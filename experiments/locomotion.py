@@ -57,6 +57,7 @@ RUNS: dict[str, tuple[Options, ReachConfig]] = {
     "layer-norm": (Options("stacq", variant="layer-norm"), ReachConfig()),
     "robust": (Options("stacq", variant="robust"), ReachConfig()),
     "own-only": (Options("stacq", variant="paper", own_only=True), ReachConfig()),
+    "robust-own-only": (Options("stacq", variant="robust", own_only=True), ReachConfig()),
     "authors": (Options("stacq", variant="authors"), ReachConfig()),
     "calibrated": (Options("stacq", variant="paper"), ReachConfig(criterion="calibrated")),
     "onestep": (Options("onestep-stacq"), ReachConfig()),

@@ -41,6 +41,25 @@ def test_clipped_output_and_tanh_layers_by_hand() -> None:
     )
 
 
+def test_the_same_policy_is_the_same_file(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{copy}.safetensors" for copy in range(8)]
+    for path in paths:
+        small().save(path)
+    assert len({path.read_bytes() for path in paths}) == 1
+
+
+def test_a_file_with_an_entry_for_every_fact_is_read(tmp_path: Path) -> None:
+    from safetensors import safe_open
+    from safetensors.numpy import save_file
+
+    small(output="clip").save(tmp_path / "now.safetensors")
+    with safe_open(tmp_path / "now.safetensors", framework="numpy") as file:
+        arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    facts = {"format": "stacq.policy.v1", "activation": "relu", "output": "clip"}
+    save_file(arrays, tmp_path / "before.safetensors", metadata=facts)
+    assert Policy.load(tmp_path / "before.safetensors").output == "clip"
+
+
 def test_one_row_equals_its_row_of_a_batch() -> None:
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal(shape) for shape in ((3, 32), (32, 32), (32, 2))]

@@ -3,10 +3,11 @@
 Workers that roll out policies import this module and nothing heavier.
 """
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +16,7 @@ from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
 from stacq.types import Float32s, Floats
 
+FORMAT = "stacq.policy.v1"
 Activation = Literal["relu", "tanh"]
 Output = Literal["tanh", "clip"]
 Actor = Callable[[Floats, np.random.Generator], Floats]
@@ -100,9 +102,10 @@ class Policy:
         }
         arrays |= {f"weights.{index}": weight for index, weight in enumerate(self.weights)}
         arrays |= {f"biases.{index}": bias for index, bias in enumerate(self.biases)}
-        facts = {"format": "stacq.policy.v1", "activation": self.activation, "output": self.output}
+        facts = {"format": FORMAT, "activation": self.activation, "output": self.output}
+        metadata = {"facts": json.dumps(facts)}  # of several entries, safetensors would write any one first
         with replacing(Path(path)) as temporary:
-            save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, temporary, metadata=facts)
+            save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, temporary, metadata=metadata)
 
     @staticmethod
     def load(path: Path | str) -> "Policy":
@@ -111,7 +114,7 @@ class Policy:
 
         try:
             with safe_open(path, framework="numpy") as file:
-                facts = file.metadata() or {}
+                facts = _facts(file.metadata() or {})
                 arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         except FileNotFoundError as error:
             raise InputError("no such file", where=path, expected="a policy file", fix="check the path") from error
@@ -122,7 +125,7 @@ class Policy:
                 expected="a .safetensors file written by Policy.save",
                 fix="save the policy again",
             ) from error
-        if facts.get("format") != "stacq.policy.v1":
+        if facts.get("format") != FORMAT:
             raise InputError(
                 "these tensors are not a stacq policy",
                 where=path,
@@ -177,6 +180,15 @@ def _bounds(bounds: tuple[ArrayLike, ArrayLike], size: int) -> tuple[Float32s, F
             fix="give the bounds of the action space",
         )
     return np.broadcast_to(low, (size,)), np.broadcast_to(high, (size,))
+
+
+def _facts(metadata: Mapping[str, str]) -> Mapping[str, Any]:
+    """What a file says about itself; in older ones every fact has an entry of its own."""
+    try:
+        found = json.loads(metadata.get("facts", "null"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else metadata
 
 
 def _check_chain(weights: Sequence[Float32s], biases: Sequence[Float32s]) -> None:
