@@ -21,7 +21,7 @@ from stacq.report.tables import plural
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
-from stacq.training.job import Options, Trained, label, named
+from stacq.training.job import Options, Trained, check_options, label, named
 from stacq.types import Array, Floats, Infos
 
 MAZES = "stacq/maze-"
@@ -48,13 +48,17 @@ class FirstRun:
 def first_run(job: FirstRun) -> Path:
     """Train every method, compare them, and write the page; what was made before is reused."""
     console = Console()
-    check_writable(job.out / "page.html")
     infos: Infos = "all" if job.source.startswith(MAZES) else ()  # which path a walk follows
     dataset = load(job.source, infos=infos, conventions=job.conventions)
     console.print(_announced(job, dataset), soft_wrap=True)
+    every = [
+        named(Options(method, seeds=job.seeds, steps=job.steps, small=job.small), dataset) for method in job.methods
+    ]
+    for options in every:
+        check_options(dataset, options)
+    check_writable(job.out / "page.html")
     found = {}
-    for number, method in enumerate(job.methods, 1):
-        options = named(Options(method, seeds=job.seeds, steps=job.steps, small=job.small), dataset)
+    for number, options in enumerate(every, 1):
         console.print(f"\n[bold]{number}/{len(job.methods) + 1} {label(options)}[/]")
         found[label(options)] = train(dataset, options, root=job.out, workers=job.workers)
     console.print(f"\n[bold]{len(job.methods) + 1}/{len(job.methods) + 1} the page[/]")
