@@ -90,6 +90,15 @@ def test_list_shows_what_is_here(capsys: pytest.CaptureFixture[str]) -> None:
     assert any(line.startswith("antmaze-large-diverse-v2") and "none in Gymnasium" in line for line in lines)
 
 
+def test_convert_writes_over_a_file_only_when_told_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command, target = ("data", "convert", save(tmp_path / "logs.npz")), tmp_path / "logs.hdf5"
+    target.write_text("dear to someone")
+    assert "exists already" in refused(capsys, *command, target)
+    assert target.read_text() == "dear to someone"
+    main([*map(str, command), str(target), "--force"])
+    assert len(load(target)) == 50
+
+
 def test_convert_to_minari_and_back(tmp_path: Path) -> None:
     path = generate("hopper-medium", size=400, workers=1)
     main(["data", "convert", str(path), "minari:test/logs-v0"])

@@ -130,13 +130,16 @@ class Convert:
     """A path ending in .hdf5, or minari:ID for Minari's local storage."""
     infos: tuple[str, ...] | None = None
     """Per-row extras to take along, such as qpos qvel; all of them if not said, none if the list is empty."""
+    force: bool = False
+    """Write over a .hdf5 file that is there."""
     bounds: Stated = Bounds()
 
     def run(self) -> None:
         from stacq.data.convert import convert
 
         infos = "all" if self.infos is None else self.infos
-        written = convert(self.source, self.target, infos=infos, conventions=self.bounds.conventions)
+        stated = self.bounds.conventions
+        written = convert(self.source, self.target, infos=infos, conventions=stated, force=self.force)
         print(f"written: {written}")
 
 

@@ -16,7 +16,7 @@ from stacq.dynamics.fit import PRESETS, fit
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import measure
 from stacq.errors import InputError
-from stacq.files import check_writable, home, write_json
+from stacq.files import check_writable, content_hash, write_json
 from stacq.progress import progress
 from stacq.reach.build import ReachConfig, reachable_sets, resolved
 from stacq.reach.join import Engine
@@ -24,6 +24,7 @@ from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching, stitching
 from stacq.report.dynamics_figure import draw_quality
 from stacq.report.dynamics_text import print_quality
+from stacq.report.inspect import picture_path
 from stacq.report.reach_figure import draw_stitching
 from stacq.report.reach_text import print_stitching
 from stacq.report.summary_figure import figure_format, save_figure
@@ -73,7 +74,8 @@ def find_reachable(
 ) -> tuple[ReachableSets, Stitching]:
     """Reachable sets with their report and picture; sets that were found before are reused."""
     console = Console()
-    picture = out or home() / "inspect" / f"{dataset.name.replace('/', '-') or 'dataset'}-reach.png"
+    dynamics_hash = content_hash(dynamics.arrays())
+    picture = out or picture_path(dataset, f"-reach-{dynamics_hash[:8]}")
     figure_format(picture)
     check_writable(picture)
     _check_sizes(dynamics, dataset)

@@ -362,6 +362,8 @@ def test_show_prints_and_draws_in_the_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("STACQ_HOME", str(tmp_path))
-    assert show(hand_made()) == tmp_path / "inspect" / "hand-made.png"
-    assert (tmp_path / "inspect" / "hand-made.png").exists()
+    dataset = hand_made()
+    picture = show(dataset)
+    assert picture == tmp_path / "inspect" / f"hand-made-{dataset.fingerprint[:8]}.png"
+    assert picture.exists()
     assert "6 rows in 3 episodes" in capsys.readouterr().out

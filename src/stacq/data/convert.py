@@ -9,14 +9,28 @@ from stacq.errors import InputError
 from stacq.types import Infos
 
 
-def convert(source: str, target: str, *, infos: Infos = "all", conventions: Conventions = NOTHING_STATED) -> Path:
-    """Load `source` and write it to `target`: a .hdf5 path (D4RL's layout) or `minari:ID`."""
+def convert(
+    source: str,
+    target: str,
+    *,
+    infos: Infos = "all",
+    conventions: Conventions = NOTHING_STATED,
+    force: bool = False,
+) -> Path:
+    """Load `source` and write it to `target`: a .hdf5 path (D4RL's layout) or `minari:ID`.
+
+    A file that is there is written over with `force` only; a Minari dataset never is.
+    """
     minari = target.startswith(MINARI_PREFIX)
     if not minari and Path(target).suffix.lower() not in HDF5_SUFFIXES:
         raise InputError(
             f"cannot tell the format of '{target}'",
             expected="a path ending in .hdf5, or minari:ID",
             fix="name the target so",
+        )
+    if not minari and Path(target).exists() and not force:
+        raise InputError(
+            "this file exists already", where=target, expected="a new name", fix="choose another, or add --force"
         )
     dataset = load(source, infos=infos, conventions=conventions)
     if minari:

@@ -12,9 +12,15 @@ from stacq.report.summary_figure import draw_summary, figure_format, save_figure
 from stacq.report.summary_text import print_summary
 
 
+def picture_path(dataset: Dataset, what: str = "") -> Path:
+    """In the cache directory; another dataset of the same name has another one."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", dataset.name) or "dataset"
+    return home() / "inspect" / f"{name}-{dataset.fingerprint[:8]}{what}.png"
+
+
 def show(dataset: Dataset, path: Path | None = None, console: Console | None = None) -> Path:
     """Print the summary and draw it to `path`, by default a PNG in the cache directory; gives the picture's path."""
-    path = path or home() / "inspect" / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', dataset.name) or 'dataset'}.png"
+    path = path or picture_path(dataset)
     figure_format(path)
     check_writable(path)
     summary = summarise(dataset)
