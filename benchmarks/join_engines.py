@@ -16,18 +16,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from reach_procedure import actions_of, rows_of
 from stacq import Dataset, load
 from stacq.dynamics.models import Dynamics
+from stacq.reach.build import ACTIONS
 from stacq.reach.join import BoxIndex, Engine, typical_widths
-from stacq.reach.ranges import range_actions, ranges, widened
 from stacq.types import Float32s, Ints
 
 DIMS = 17
 CELL = 0.05  # side of the grid that boundary data lie on
-STATES = 1024  # whose ranges are computed at once
 Problem = tuple[Float32s, Float32s, Float32s]  # points, low, high
 Join = tuple[Ints, Ints]
 
@@ -76,13 +75,8 @@ def boundary(n: int, rng: np.random.Generator) -> Problem:
 
 def real(n: int, dataset: Dataset, dynamics: Dynamics) -> Problem:
     """The next states of the first rows, and the ranges of one step from their states, as on a CPU."""
-    s, s_next = (dynamics.normaliser.apply(x[:n]) for x in (dataset.observations, dataset.next_observations))
-    tried = jnp.asarray(range_actions(dynamics.action_low, dynamics.action_high, 64, "corners", 42))
-    parts = [ranges(dynamics.models, jnp.asarray(s[i : i + STATES]), tried) for i in range(0, n, STATES)]
-    low, high = (np.concatenate([np.asarray(part[side]) for part in parts]) for side in (0, 1))
-    known = dataset.successor_known[:n]
-    low, high = widened(low, high, s_next, known)
-    return s_next[known], low, high
+    case = rows_of(dataset, dynamics, n, actions_of(dynamics, ACTIONS["corners"], "corners"))
+    return case.s_next[case.known], case.low, case.high
 
 
 KINDS: dict[str, Callable[[int, np.random.Generator], Problem]] = {

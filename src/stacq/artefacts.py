@@ -9,8 +9,7 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from stacq.errors import InputError
-from stacq.files import content_hash, home, unwritable, write_json
+from stacq.files import appearing, content_hash, home, replacing, unwritable, write_json
 from stacq.types import Array
 
 ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
@@ -64,21 +63,26 @@ def write_artefact(
         "made_by": f"stacq {version('stacq')}, numpy {np.__version__}",
     }
     try:
-        directory.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
-        try:
+        with appearing(directory) as staging:
             save_file(arrays, staging / ARRAYS)
             with open(staging / ARRAYS, "rb") as handle:
                 os.fsync(handle.fileno())
             write_json(staging / MANIFEST, manifest)
-            staging.chmod(0o755)
             remove_artefact(directory)
-            staging.rename(directory)
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
     except (OSError, SafetensorError) as error:  # a full disk is told in the library's own class
         raise unwritable(directory, error) from error
     return artefact
+
+
+def kept_arrays(path: Path, make: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
+    """Part of a longer work: from its file if an earlier run left it whole, else made and left there."""
+    if path.exists():
+        with np.load(path, allow_pickle=False) as archive:
+            return dict(archive)
+    arrays: dict[str, Any] = dict(make())
+    with replacing(path) as temporary, open(temporary, "wb") as handle:
+        np.savez(handle, **arrays)
+    return arrays
 
 
 def remove_artefact(directory: Path) -> None:

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -40,6 +41,19 @@ def replacing(path: Path) -> Iterator[Path]:
         raise unwritable(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def appearing(directory: Path) -> Iterator[Path]:
+    """Give a temporary directory beside `directory`; on success it is renamed to it, which must not be there then."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    temporary = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        temporary.rename(directory)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -21,7 +21,7 @@ from stacq.report.tables import plural
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
-from stacq.training.job import Options, Trained, check_options, label, named
+from stacq.training.job import Options, Trained, check_options, label, named, short_name
 from stacq.types import Array, Floats, Infos
 
 MAZES = "stacq/maze-"
@@ -66,9 +66,8 @@ def first_run(job: FirstRun) -> Path:
     picture = None if maze is None else draw_maze(dataset, maze, found)
     if picture is not None:
         console.print(success_text(picture), soft_wrap=True)
-    name = (dataset.name or Path(job.source).stem).removeprefix("stacq/").replace("/", "-")
     runs = [read_run(trained.directory) for trained in found.values()]
-    page = write_page(job.out / f"{name}.html", runs, title=_title(dataset, maze), maze=picture)
+    page = write_page(job.out / f"{short_name(dataset)}.html", runs, title=_title(dataset, maze), maze=picture)
     console.print(f"page: {page}", soft_wrap=True)
     return page
 

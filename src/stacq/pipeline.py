@@ -16,7 +16,7 @@ from stacq.dynamics.fit import PRESETS, fit
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import measure
 from stacq.errors import InputError
-from stacq.files import check_writable, content_hash, write_json
+from stacq.files import check_writable, write_json
 from stacq.progress import progress
 from stacq.reach.build import ReachConfig, reachable_sets, resolved
 from stacq.reach.join import Engine
@@ -74,8 +74,7 @@ def find_reachable(
 ) -> tuple[ReachableSets, Stitching]:
     """Reachable sets with their report and picture; sets that were found before are reused."""
     console = Console()
-    dynamics_hash = content_hash(dynamics.arrays())
-    picture = out or picture_path(dataset, f"-reach-{dynamics_hash[:8]}")
+    picture = out or picture_path(dataset, f"-reach-{dynamics.fingerprint[:8]}")
     figure_format(picture)
     check_writable(picture)
     _check_sizes(dynamics, dataset)

@@ -21,13 +21,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
 from typing import IO, Any
 
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
-from stacq.files import unwritable, write_json, write_text
+from stacq.files import appearing, unwritable, write_json, write_text
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
@@ -59,20 +57,13 @@ class Run:
         if directory.exists():
             what = "this run directory exists already" if directory.is_dir() else "there is a file of this name"
             raise InputError(what, where=directory, expected="a place for a run directory", fix="choose another --out")
-        beginning = None
         try:
-            directory.parent.mkdir(parents=True, exist_ok=True)
-            beginning = Path(mkdtemp(prefix=f".{directory.name}.", suffix=".beginning", dir=directory.parent))
-            beginning.chmod(0o755)
-            write_json(beginning / "environment.json", environment_facts())
-            _append(beginning / "records.csv", csv_line(COLUMNS))
-            write_json(beginning / "config.json", dict(config))
-            beginning.rename(directory)
+            with appearing(directory) as beginning:
+                write_json(beginning / "environment.json", environment_facts())
+                _append(beginning / "records.csv", csv_line(COLUMNS))
+                write_json(beginning / "config.json", dict(config))
         except OSError as error:
             raise _busy(directory) if directory.is_dir() else unwritable(directory, error) from error
-        finally:
-            if beginning is not None:
-                rmtree(beginning, ignore_errors=True)
 
     def __enter__(self) -> "Run":
         return self

@@ -46,11 +46,11 @@ def test_with_exact_models_they_lead_there(chunk: int, monkeypatch: pytest.Monke
     sets = reached(dataset, dynamics)
     anchors, rows = others(sets)
     assert len(rows) > len(dataset) and not (anchors == rows).any()
-    told: list[int] = []
-    actions = leading_actions(dataset, dynamics, sets, progress=told.append)
+    told: list[tuple[int, int]] = []
+    actions = leading_actions(dataset, dynamics, sets, progress=lambda *each: told.append(each))
     arrived = dataset.observations[anchors] + STEP * actions
     np.testing.assert_allclose(arrived, dataset.next_observations[rows], atol=1e-5)
-    assert told[-1] == len(rows) and len(told) == -(-len(rows) // chunk)
+    assert told[-1] == (len(rows), len(rows)) and len(told) == -(-len(rows) // chunk)
 
 
 def test_they_stay_within_the_bounds() -> None:
@@ -85,7 +85,7 @@ def test_an_interrupted_search_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(whole) > 2 * 700
     remove_artefact(next((home() / module.KIND).iterdir()))
 
-    def stop(count: int) -> None:
+    def stop(count: int, _: int) -> None:
         if count > 700:
             raise KeyboardInterrupt
 

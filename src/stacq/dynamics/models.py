@@ -5,6 +5,7 @@ on GPUs the reduced formats are as coarse as the tolerances that reachability te
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike
 from stacq.artefacts import read_artefact, write_artefact
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
+from stacq.files import content_hash
 from stacq.nn.mlp import MLP
 from stacq.types import Array, Float32s, Ints
 
@@ -124,6 +126,11 @@ class Dynamics:
             arrays |= {f"{name}.weights.{layer}": weight for layer, weight in enumerate(network.weights)}
             arrays |= {f"{name}.biases.{layer}": bias for layer, bias in enumerate(network.biases)}
         return {key: np.asarray(value) for key, value in arrays.items()}
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over everything that is saved: what is made from the dynamics names them by it."""
+        return content_hash(self.arrays())
 
     def predict(self, observations: ArrayLike, actions: ArrayLike) -> Float32s:
         """Next observations, [..., S], as the mean of the forward ensemble."""

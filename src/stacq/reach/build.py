@@ -12,11 +12,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import cache_directory
+from stacq.artefacts import cache_directory, kept_arrays
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics
 from stacq.errors import InputError
-from stacq.files import content_hash, replacing, write_json
+from stacq.files import write_json
 from stacq.reach.agreement import Norm
 from stacq.reach.calibration import RECALL
 from stacq.reach.criterion import (
@@ -122,7 +122,7 @@ def reachable_sets(
     yields the same sets.
     """
     config, say = resolved(config), log or _silent
-    parents = {"dataset": dataset.fingerprint, "dynamics": content_hash(dynamics.arrays())}
+    parents = {"dataset": dataset.fingerprint, "dynamics": dynamics.fingerprint}
     held_out = _held_out(dynamics, parents["dataset"])
     if config.criterion == "calibrated" and held_out is None:
         raise _not_calibrated(dataset, dynamics, parents["dataset"])
@@ -176,23 +176,11 @@ def _not_calibrated(dataset: Dataset, dynamics: Dynamics, fingerprint: str) -> I
 
 
 def _kept(work: Path, start: int, maker: "_Maker", progress: Callable[[int], None] | None) -> Chunk:
-    """A chunk from the disk if an earlier run left it whole, else made and left there."""
-    path = work / f"{start:09d}.npz"
-    chunk = _read(path)
-    if chunk is None:
-        chunk = maker.make(start)
-        with replacing(path) as temporary, open(temporary, "wb") as handle:
-            np.savez(handle, **chunk._asdict())
+    """A chunk that an earlier run left, else made and left there."""
+    chunk = Chunk(**kept_arrays(work / f"{start:09d}.npz", lambda: maker.make(start)._asdict()))
     if progress:
         progress(min(start + CHUNK, maker.rows))
     return chunk
-
-
-def _read(path: Path) -> Chunk | None:
-    if not path.exists():
-        return None
-    with np.load(path, allow_pickle=False) as archive:
-        return Chunk(archive["counts"], archive["rows"], archive["facts"])
 
 
 class _Maker:

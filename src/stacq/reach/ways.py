@@ -1,20 +1,22 @@
 """The actions that lead to reachable states, by the models: what a pull to the action aims at."""
 
 from collections.abc import Callable
+from functools import partial
 from shutil import rmtree
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import cache_directory, read_artefact, write_artefact
+from stacq.artefacts import cache_directory, kept_arrays, read_artefact, write_artefact
 from stacq.data.dataset import Dataset
 from stacq.dynamics.fit import MIN_STEP_SCALE
 from stacq.dynamics.models import Dynamics
-from stacq.files import check_writable, content_hash, replacing
+from stacq.files import check_writable, content_hash
 from stacq.reach.calibration import DAMPING, FLOOR, REWEIGHTINGS, refined
+from stacq.reach.criterion import padded
 from stacq.reach.sets import ReachableSets, others
-from stacq.types import Float32s
+from stacq.types import Array, Float32s
 
 KIND = "ways"
 CHUNK = {"cpu": 2_048, "gpu": 16_384}  # pairs at a time, kept or lost together
@@ -26,21 +28,22 @@ def leading_actions(
     dynamics: Dynamics,
     sets: ReachableSets,
     *,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int], None] | None = None,
     log: Callable[[str], None] | None = None,
 ) -> Float32s:
     """An action for every entry of the sets that is not an own successor, in their order, [M, A], within the bounds.
 
     The plain inverse guess misses the state more often than not where contacts are made; one step on the forward
     ensemble, in units of the data's own steps, mends most of that (docs/reachability.md). On a CPU a million take
-    minutes, so they are kept in the cache, chunks of an interrupted search too; `progress` is told how many there are.
+    minutes, so they are kept in the cache, chunks of an interrupted search too; `progress` is told how many there
+    are, and of how many.
     """
     anchors, rows = others(sets)
     if len(rows) == 0:
         return np.zeros((0, len(dynamics.action_low)), np.float32)
     parents = {
         "dataset": dataset.fingerprint,
-        "dynamics": content_hash(dynamics.arrays()),
+        "dynamics": dynamics.fingerprint,
         "sets": content_hash({"indptr": sets.indptr, "indices": sets.indices}),
     }
     directory = cache_directory(KIND, RECIPE, parents)
@@ -53,15 +56,15 @@ def leading_actions(
     unit = np.maximum((s_next - s)[dataset.successor_known].std(axis=0), MIN_STEP_SCALE)
     chunk = CHUNK["cpu" if jax.default_backend() == "cpu" else "gpu"]
     work, found = directory.with_name(f".partial-{directory.name}-{chunk}"), []
+
+    def make(part: slice) -> dict[str, Array]:
+        return {"actions": _refined(dynamics, s[anchors[part]], s_next[rows[part]], unit, chunk)}
+
     for first in range(0, len(rows), chunk):
-        part, path = slice(first, first + chunk), work / f"{first:012d}.npy"
-        if not path.exists():
-            actions = _refined(dynamics, s[anchors[part]], s_next[rows[part]], unit, chunk)
-            with replacing(path) as temporary, open(temporary, "wb") as handle:
-                np.save(handle, actions)
-        found.append(np.load(path))
+        part = slice(first, first + chunk)
+        found.append(kept_arrays(work / f"{first:012d}.npz", partial(make, part))["actions"])
         if progress is not None:
-            progress(min(first + chunk, len(rows)))
+            progress(min(first + chunk, len(rows)), len(rows))
     actions = np.concatenate(found)
     write_artefact(directory, KIND, {"actions": actions}, RECIPE, parents)
     rmtree(work, ignore_errors=True)
@@ -70,7 +73,7 @@ def leading_actions(
 
 def _refined(dynamics: Dynamics, s: Float32s, s_next: Float32s, unit: Float32s, count: int) -> Float32s:
     """Actions from s to s', [m, A]; filled up to `count` rows for the models, so that one program does for all."""
-    here, there = (jnp.asarray(np.pad(side, ((0, count - len(side)), (0, 0)), mode="edge")) for side in (s, s_next))
+    here, there = (jnp.asarray(padded(side, count)) for side in (s, s_next))
     units = jnp.broadcast_to(jnp.asarray(unit), here.shape)
     low, high = jnp.asarray(dynamics.action_low), jnp.asarray(dynamics.action_high)
     return np.asarray(refined(dynamics.models, here, there, units, low, high)[2])[: len(s)]

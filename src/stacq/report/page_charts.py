@@ -65,6 +65,11 @@ def profile_line(label: str, slot: int, profile: Profile) -> Line:
     return Line(label, slot, across, share, low, high)
 
 
+def drawable(lines: Sequence[Line]) -> bool:
+    """Whether any of them has two points to join."""
+    return any(np.isfinite(line.y).sum() > 1 for line in lines)
+
+
 def line_chart(
     lines: Sequence[Line],
     *,

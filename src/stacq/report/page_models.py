@@ -11,6 +11,7 @@ from stacq.report.page_charts import (
     Line,
     band,
     companion,
+    drawable,
     error_chart,
     histogram,
     last_values,
@@ -50,7 +51,7 @@ def training_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None
 
 def _course_chart(dataset: str, runs: Sequence[RunSummary], key: str, title: str, slots: Slots) -> Markup | None:
     lines = [band(run.label, slots[run.label], each) for run in runs if (each := training_curve(run, key))]
-    if not any(np.isfinite(line.y).sum() > 1 for line in lines):
+    if not drawable(lines):
         return None
     words = f"{title} on {dataset_name(dataset)} over training: {last_values(lines)}"
     chart = line_chart(lines, title=words, x_label="training steps", y_label=key, x_text=steps_text)
@@ -83,7 +84,7 @@ def _critic_chart(dataset: str, runs: Sequence[RunSummary], slots: Slots) -> Mar
         if value is not None and measured is not None:
             lines.append(companion(f"{run.label}, measured", slots[run.label], measured))
             lines.append(band(f"{run.label}, critic", slots[run.label], value))
-    if not any(np.isfinite(line.y).sum() > 1 for line in lines):
+    if not drawable(lines):
         return None
     chart = line_chart(
         lines,

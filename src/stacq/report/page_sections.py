@@ -8,6 +8,7 @@ import numpy as np
 
 from stacq.report.page_charts import (
     band,
+    drawable,
     interval_bar,
     last_values,
     legend,
@@ -174,7 +175,7 @@ def curves_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
 
 def _curve_chart(dataset: str, runs: Sequence[RunSummary], measure: str, slots: Slots, *, alone: bool) -> Markup | None:
     lines = [band(run.label, slots[run.label], each) for run in runs if (each := curve(run, measure))]
-    if not any(np.isfinite(line.y).sum() > 1 for line in lines):
+    if not drawable(lines):
         return None
     title = MEASURES[measure].capitalize()
     chart = line_chart(

@@ -22,9 +22,9 @@ from stacq.data.select import best_episodes
 from stacq.dynamics.models import Dynamics
 from stacq.envs.gym import check_match, facts_of, make_env
 from stacq.errors import InputError
-from stacq.files import content_hash, home, write_json
+from stacq.files import home, write_json
 from stacq.policy import Policy
-from stacq.reach.sets import ReachableSets, extra_sizes
+from stacq.reach.sets import ReachableSets
 from stacq.reach.ways import leading_actions
 from stacq.runs import RUNS, Run
 from stacq.training.evaluations import Protocol
@@ -97,7 +97,7 @@ class Plan:
             "label": label(self.options),
             "dataset": self.dataset.name,
             "dataset_hash": self.dataset.fingerprint,
-            "dynamics_hash": None if self.dynamics is None else content_hash(self.dynamics.arrays()),
+            "dynamics_hash": None if self.dynamics is None else self.dynamics.fingerprint,
             "reach": None if self.sets is None else dict(self.sets.config),
             "env": self.env,
             "seeds": list(schedule.seeds),
@@ -156,7 +156,7 @@ def make_plan(
 
 def _check_made_for(sets: ReachableSets, dataset: Dataset, dynamics: Dynamics) -> None:
     """Sets of other models would train without a word, and in the same run directory."""
-    for name, found in (("dataset", dataset.fingerprint), ("dynamics", content_hash(dynamics.arrays()))):
+    for name, found in (("dataset", dataset.fingerprint), ("dynamics", dynamics.fingerprint)):
         made_from = sets.parents.get(name, found)
         if made_from != found:
             raise InputError(
@@ -215,8 +215,12 @@ def run_directory(plan: Plan, root: Path = RUNS) -> Path:
     """The same options on the same data have the same directory, so that the same command goes on with its run."""
     text = json.dumps(plan.manifest(), sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
-    name = (plan.dataset.name or "dataset").removeprefix("stacq/").replace("/", "-")
-    return root / f"{name}-{plan.options.algorithm}-{plan.options.variant}-{digest}"
+    return root / f"{short_name(plan.dataset)}-{plan.options.algorithm}-{plan.options.variant}-{digest}"
+
+
+def short_name(dataset: Dataset) -> str:
+    """What files about a dataset are called."""
+    return (dataset.name or "dataset").removeprefix("stacq/").replace("/", "-")
 
 
 def make_task(plan: Plan, say: Callable[[str], None] | None = None) -> Task:
@@ -260,9 +264,9 @@ def _ways(plan: Plan, say: Callable[[str], None] | None) -> Float32s | None:
     """The actions that lead to reachable states, where they are pulled to: on a CPU they take minutes to find."""
     if plan.dynamics is None or plan.sets is None or not pulls_actions(plan.preset.config):
         return None
-    wanted, told = int(extra_sizes(plan.sets).sum()), time.monotonic()
+    told = time.monotonic()
 
-    def found(count: int) -> None:
+    def found(count: int, wanted: int) -> None:
         nonlocal told
         if say is not None and count < wanted and time.monotonic() - told >= TOLD_EVERY:
             told = time.monotonic()
