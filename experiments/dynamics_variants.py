@@ -18,8 +18,10 @@ import numpy as np
 
 from stacq import Dataset, generate, load
 from stacq.dynamics.fit import DEFAULT, PAPER, Curve, Fit, FitConfig, fit
+from stacq.dynamics.models import forward_mean
 from stacq.reach.agreement import residuals
 from stacq.reach.ranges import range_actions, ranges, widened
+from stacq.types import Float32s
 
 VARIANTS = {
     "default": DEFAULT,
@@ -38,8 +40,6 @@ def measure(dataset: Dataset, done: Fit, rows: int = 10_000) -> dict[str, object
     s = jnp.asarray(normaliser.apply(dataset.observations[picked]))
     s_next = normaliser.apply(dataset.next_observations[picked])
     actions = jnp.asarray(dataset.actions[picked])
-    from stacq.dynamics.models import forward_mean
-
     direct = np.asarray(jax.jit(forward_mean)(models, s, actions)) - s_next
     low, high = done.dynamics.action_low, done.dynamics.action_high
     tried = jnp.asarray(range_actions(low, high, 1000, "random", 42))
@@ -56,9 +56,14 @@ def measure(dataset: Dataset, done: Fit, rows: int = 10_000) -> dict[str, object
         "error_in_ranges": float(np.median(np.abs(direct) / (highs - lows), axis=0).max()),
         "recall_0.1": float((scaled.max(axis=1) <= 0.1).mean()),
         "recall_0.05": float((scaled.max(axis=1) <= 0.05).mean()),
-        "worst_dimension": int(scaled.argmax(axis=1)[scaled.max(axis=1) > 0.1].tolist().__len__() and
-                               np.bincount(scaled.argmax(axis=1)[scaled.max(axis=1) > 0.1]).argmax()),
-    }  # fmt: skip
+        "worst_dimension": _fails_most(scaled),
+    }
+
+
+def _fails_most(scaled: Float32s) -> int | None:
+    """The dimension that is most often the farthest off, among the rows that fail."""
+    failing = scaled[scaled.max(axis=1) > 0.1]
+    return int(np.bincount(failing.argmax(axis=1)).argmax()) if len(failing) else None
 
 
 def main() -> None:
@@ -68,6 +73,7 @@ def main() -> None:
     parser.add_argument("--variants", nargs="+", default=["default"])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--epochs", type=int)
+    parser.add_argument("--members", type=int, nargs=2, help="forward and inverse, where the variant's are too many")
     parser.add_argument("--out", type=Path, default=Path("."))
     chosen = parser.parse_args()
     for body in chosen.bodies:
@@ -75,10 +81,14 @@ def main() -> None:
         dataset = load(generate(f"{body}-{chosen.quality}", size=chosen.rows))
         print(f"{body}: data in {time.perf_counter() - started:.0f} s", flush=True)
         for name in chosen.variants:
-            run(dataset, body, name, VARIANTS[name], chosen.epochs, chosen.out)
+            config = VARIANTS[name]
+            config = replace(config, max_epochs=chosen.epochs or config.max_epochs)
+            if chosen.members:
+                config = replace(config, forward_members=chosen.members[0], inverse_members=chosen.members[1])
+            run(dataset, body, name, config, chosen.out)
 
 
-def run(dataset: Dataset, body: str, name: str, config: FitConfig, epochs: int | None, out: Path) -> None:
+def run(dataset: Dataset, body: str, name: str, config: FitConfig, out: Path) -> None:
     started = time.perf_counter()
     marks: list[float] = []
 
@@ -88,8 +98,12 @@ def run(dataset: Dataset, body: str, name: str, config: FitConfig, epochs: int |
             forward, inverse = curve.forward_validation.mean(), curve.inverse_validation.mean()
             print(f"  {name} epoch {curve.epoch}: {forward:.3e} {inverse:.3e} {marks[-1]:.0f} s", flush=True)
 
-    done = fit(dataset, replace(config, max_epochs=epochs or config.max_epochs), on_epoch=watch)
+    done = fit(dataset, config, on_epoch=watch)
     result = measure(dataset, done)
+    result["best_validation"] = [
+        np.min([c.forward_validation for c in done.curves], axis=0).tolist(),
+        np.min([c.inverse_validation for c in done.curves], axis=0).tolist(),
+    ]
     result |= {"epochs": len(marks), "first_epoch_s": marks[0], "seconds": marks[-1]}
     result["epoch_s"] = float(np.median(np.diff(marks))) if len(marks) > 1 else None
     done.dynamics.save(out / f"dynamics-{body}-{name}")

@@ -199,6 +199,7 @@ def main() -> None:
     parser.add_argument("--set", nargs="*", default=[], help="settings, name=value")
     parser.add_argument("--rows", type=int, help="of the dataset, if fewer than all")
     parser.add_argument("--recipe", default="default", help="of the dynamics")
+    parser.add_argument("--prepare", action="store_true", help="make data, models and sets, and train nothing")
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--table", type=Path, help="print this file and do nothing else")
     chosen = parser.parse_args()
@@ -211,7 +212,7 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     for name in chosen.datasets:
         made = stages(name, chosen.runs, chosen.rows, chosen.recipe)
-        for run in chosen.runs:
+        for run in [] if chosen.prepare else chosen.runs:
             options, reach = RUNS[run]
             options = replace(
                 options,
@@ -232,7 +233,8 @@ def main() -> None:
             line = summary(directory, name, run, chosen.set, time.perf_counter() - started)
             add(chosen.out / RESULTS, line)
             print(f"{name}, {label(plan.options)}: {line['seconds']:.0f} s", flush=True)
-    print("\n".join(table(chosen.out / RESULTS)))
+    if not chosen.prepare:
+        print("\n".join(table(chosen.out / RESULTS)))
 
 
 if __name__ == "__main__":
