@@ -13,7 +13,6 @@ from stacq.algos import ALGORITHMS
 from stacq.algos.common import Sizes, act, each
 from stacq.algos.world import World, make_world
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics
 from stacq.reach.sets import ReachableSets
 from stacq.reach.ways import leading_actions
@@ -63,7 +62,7 @@ def world_of(dataset: Dataset, dynamics: Dynamics, sets: ReachableSets, room: in
     """With `room` for extras: worlds of one shape share a program."""
     sets.check(dataset)
     ways = leading_actions(dataset, dynamics, sets)
-    world = make_world(dataset, Normaliser.identity(dataset.observation_size), dynamics, sets, ways=ways)
+    world = make_world(dataset, dynamics.normaliser, dynamics, sets, ways=ways)
     extras = world.extras
     assert extras is not None
     more = max(room - len(extras.rows), 0)

@@ -32,7 +32,7 @@ def logs(seed: int = 0) -> Dataset:
 @pytest.mark.parametrize("hidden", [(), (9, 7)])
 def test_folded_models_predict_as_the_dynamics_do(hidden: tuple[int, ...]) -> None:
     dataset, dynamics = logs(), random_dynamics(1, LOW, HIGH, hidden=hidden)
-    world = make_world(dataset, Normaliser.identity(S), dynamics)
+    world = make_world(dataset, dynamics.normaliser, dynamics)
     rng = np.random.default_rng(2)
     s, a = rng.normal(size=(50, S)).astype(np.float32), rng.uniform(LOW, HIGH, (50, 2)).astype(np.float32)
     scaled = (a - np.array(LOW)) / (np.array(HIGH) - np.array(LOW)) * 2 - 1
@@ -46,7 +46,7 @@ def test_folded_models_predict_as_the_dynamics_do(hidden: tuple[int, ...]) -> No
 
 def test_rows_are_the_data_normalised_and_scaled() -> None:
     dataset, dynamics = logs(), random_dynamics(1, LOW, HIGH)
-    rows = make_world(dataset, Normaliser.identity(S), dynamics).rows.all
+    rows = make_world(dataset, dynamics.normaliser, dynamics).rows.all
     known = dataset.successor_known
     np.testing.assert_allclose(dynamics.normaliser.invert(np.asarray(rows.s)), dataset.observations, atol=1e-5)
     back = dynamics.normaliser.invert(np.asarray(rows.s_next))
@@ -61,7 +61,7 @@ def test_rows_are_the_data_normalised_and_scaled() -> None:
 
 def test_a_terminal_without_successor_gets_a_prediction_and_ends_there() -> None:
     dataset, dynamics = logs(), random_dynamics(1, LOW, HIGH)
-    world = make_world(dataset, Normaliser.identity(S), dynamics)
+    world = make_world(dataset, dynamics.normaliser, dynamics)
     row = 6  # the second episode's last
     assert dataset.terminals[row] and not dataset.successor_known[row]
     predicted = dynamics.predict(dataset.observations[row], dataset.actions[row])
@@ -103,7 +103,7 @@ def grid_logs() -> Dataset:
 def extras_of(dataset: Dataset, dynamics: Dynamics, sets: ReachableSets) -> tuple[Extras, jax.Array]:
     """With the actions that lead there."""
     ways = leading_actions(dataset, dynamics, sets)
-    extras = make_world(dataset, Normaliser.identity(2), dynamics, sets, ways=ways).extras
+    extras = make_world(dataset, dynamics.normaliser, dynamics, sets, ways=ways).extras
     assert extras is not None and extras.actions is not None
     return extras, extras.actions
 

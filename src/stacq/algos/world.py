@@ -175,10 +175,9 @@ def make_world(
 ) -> World:
     """Put everything on the device. Algorithms that need no dynamics, sets or actions that lead there are given none.
 
-    `ways` are those of `reach.ways.leading_actions`.
+    `ways` are those of `reach.ways.leading_actions`. With dynamics, states must be shown as these were fitted.
     """
-    if dynamics is not None:
-        normaliser = dynamics.normaliser
+    assert dynamics is None or normaliser is dynamics.normaliser, "the models know states in their own units only"
     usable = dataset.successor_known | dataset.terminals
     anchors = np.flatnonzero(usable)
     if len(anchors) == 0:

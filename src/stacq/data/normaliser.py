@@ -27,6 +27,11 @@ class Normaliser:
     def identity(size: int) -> "Normaliser":
         return Normaliser(np.zeros(size, dtype=np.float32), np.ones(size, dtype=np.float32))
 
+    @property
+    def is_identity(self) -> bool:
+        """Whether states are shown as they are."""
+        return not self.mean.any() and bool((self.scale == 1).all())
+
     def apply(self, observations: Floats) -> Float32s:
         return ((observations - self.mean) / self.scale).astype(np.float32)
 

@@ -32,7 +32,7 @@ def describe_plan(plan: Plan, directory: Any) -> str:
         text += f", {config.batch} + {config.slots} pairs per step"
     text += f", every {schedule.eval_every:,} steps {plan.preset.episodes} episodes in {plan.env}" if plan.env else ""
     text += "" if plan.env else "; no environment is known, so nothing is scored (--env names one)"
-    shown = "states normalised" if plan.normalise else "states as they are"
+    shown = "states as they are" if plan.normaliser.is_identity else "states normalised"
     shown += f", rewards {plan.preset.reward_shift:+g}" if plan.preset.reward_shift else ""
     return f"{text}; {shown}\nsettings: {settings_text(config)}\nrun directory: {directory}"
 

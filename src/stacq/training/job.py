@@ -5,6 +5,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,14 @@ class Plan:
     def schedule(self) -> Schedule:
         return _schedule(self.options, self.preset)
 
-    @property
-    def normalise(self) -> bool:
+    @cached_property
+    def normaliser(self) -> Normaliser:
         """With dynamics, states are shown as these were fitted."""
-        if self.dynamics is None:
-            return self.preset.normalise
-        return not np.array_equal(self.dynamics.normaliser.scale, np.ones(self.dataset.observation_size))
+        if self.dynamics is not None:
+            return self.dynamics.normaliser
+        if self.preset.normalise:
+            return Normaliser.fit(self.dataset.observations)
+        return Normaliser.identity(self.dataset.observation_size)
 
     def manifest(self) -> dict[str, Any]:
         """What config.json says: enough to tell whether two runs are the same, and to do one again."""
@@ -105,7 +108,7 @@ class Plan:
             "episodes": self.preset.episodes,
             "top": self.options.top,
             "own_only": self.options.own_only,
-            "normalise": self.normalise,
+            "normalise": not self.normaliser.is_identity,
             "reward_shift": self.preset.reward_shift,
             "config": asdict(self.preset.config),
         }
@@ -225,15 +228,12 @@ def short_name(dataset: Dataset) -> str:
 
 def make_task(plan: Plan, say: Callable[[str], None] | None = None) -> Task:
     """Everything on the device."""
-    dataset, chosen = plan.dataset, plan.preset
-    size = dataset.observation_size
-    normaliser = Normaliser.fit(dataset.observations) if plan.normalise else Normaliser.identity(size)
-    normaliser = normaliser if plan.dynamics is None else plan.dynamics.normaliser
+    dataset, chosen, normaliser = plan.dataset, plan.preset, plan.normaliser
     ways = _ways(plan, say)
     world = make_world(dataset, normaliser, plan.dynamics, plan.sets, ways=ways, reward_shift=chosen.reward_shift)
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     name = plan.options.algorithm
-    sizes = Sizes(size, dataset.action_size)
+    sizes = Sizes(dataset.observation_size, dataset.action_size)
     return Task(name, ALGORITHMS[name], chosen.config, world, sizes, normaliser, bounds)
 
 
