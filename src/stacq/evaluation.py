@@ -77,15 +77,14 @@ def evaluate(
     the dataset's name or the environment's id.
     """
     check_numbers(episodes, seed)
-    task = _reference(dataset, env)
-    label = _label(env)
+    task = reference_task(dataset, env)
+    label = env_label(env)
     run = partial(run_episode, policy, env, label, (seed,))
     records = []
     try:
         with nullcontext(pool) if pool else WorkerPool(crew_size(workers, episodes)) as crew:
             for index, episode in enumerate(crew.map(run, range(episodes))):
-                score = None if task is None else normalised_score(task, episode.episode_return)
-                record = EpisodeRecord(algorithm, dataset, seed, step, index, *episode[:2], score, episode.success)
+                record = record_of(episode, task, algorithm, dataset, (seed, step, index))
                 records.append(record)
                 if on_episode:
                     on_episode(record)
@@ -93,6 +92,14 @@ def evaluate(
         reason = f"episode {failure.task} (of 0 to {episodes - 1}) in {label} failed: {failure.summary}"
         raise EvaluationFailed(f"{reason}\n{failure.details}".rstrip()) from None
     return records
+
+
+def record_of(
+    episode: Episode, task: Task | None, algorithm: str, dataset: str, place: tuple[int, int, int]
+) -> EpisodeRecord:
+    """An episode with a name: whose it is, and its place as (seed, step, number)."""
+    score = None if task is None else normalised_score(task, episode.episode_return)
+    return EpisodeRecord(algorithm, dataset, *place, episode.episode_return, episode.length, score, episode.success)
 
 
 def check_numbers(episodes: int, seed: int) -> None:
@@ -109,8 +116,8 @@ def crew_size(workers: int | None, episodes: int) -> int:
 
 def check_fit(policy: Actor, env: EnvSource, dataset: str, pool: WorkerPool) -> EnvFacts:
     """Make the environment in a worker and refuse a policy or dataset that does not fit, before any episode."""
-    _reference(dataset, env)
-    return next(pool.map(partial(_facts_for, policy, env), [_label(env)]))
+    reference_task(dataset, env)
+    return next(pool.map(partial(_facts_for, policy, env), [env_label(env)]))
 
 
 def _facts_for(policy: Actor, env: EnvSource, label: str) -> EnvFacts:
@@ -119,11 +126,12 @@ def _facts_for(policy: Actor, env: EnvSource, label: str) -> EnvFacts:
         return facts
 
 
-def _label(env: EnvSource) -> str:
+def env_label(env: EnvSource) -> str:
+    """What an environment is called in messages."""
     return env if isinstance(env, str) else getattr(env, "__name__", "environment")
 
 
-def _reference(dataset: str, env: EnvSource) -> Task | None:
+def reference_task(dataset: str, env: EnvSource) -> Task | None:
     """The task whose reference returns make the score; data and environment must not be of different ones."""
     of_data, of_env = task_of(dataset), task_of(env) if isinstance(env, str) else None
     if of_data and of_env and of_data != of_env:
@@ -136,16 +144,23 @@ def _reference(dataset: str, env: EnvSource) -> Task | None:
     return of_data or of_env
 
 
+class Counting(NamedTuple):
+    """How critics count rewards: discounted, and perhaps shifted before they learned from them."""
+
+    discount: float = 1.0
+    shift: float = 0.0
+
+
 def run_episode(
-    policy: Actor, env: EnvSource, label: str, stream: tuple[int, ...], index: int, discount: float = 1.0
+    policy: Actor, env: EnvSource, label: str, stream: tuple[int, ...], index: int, counting: Counting = Counting()
 ) -> Episode:
     """One episode, in a worker process, from the random numbers of (stream, index) alone."""
     with _env_of(env, label) as (body, facts):
         _check_sizes(policy, facts)
-        return _roll_out(policy, body, facts, (*stream, index), discount)
+        return _roll_out(policy, body, facts, (*stream, index), counting)
 
 
-def _roll_out(policy: Actor, body: Any, facts: EnvFacts, stream: tuple[int, ...], discount: float) -> Episode:
+def _roll_out(policy: Actor, body: Any, facts: EnvFacts, stream: tuple[int, ...], counting: Counting) -> Episode:
     starts, noise = np.random.SeedSequence(stream).spawn(2)
     rng = np.random.default_rng(noise)
     observation, _ = body.reset(seed=int(starts.generate_state(1)[0]))
@@ -157,7 +172,7 @@ def _roll_out(policy: Actor, body: Any, facts: EnvFacts, stream: tuple[int, ...]
         _check_action(action, facts, length)
         observation, reward, terminated, truncated, info = body.step(action)
         total += float(reward)
-        discounted += discount**length * float(reward)
+        discounted += counting.discount**length * (float(reward) + counting.shift)
         length += 1
         ended = bool(terminated or truncated)
     return Episode(total, length, _success(info), discounted, start)

@@ -23,15 +23,16 @@ from stacq.algos.common import Phase
 from stacq.algos.world import pair_slots
 from stacq.envs.maze import MazeEnv
 from stacq.errors import InputError
-from stacq.evaluation import EvaluationFailed
+from stacq.evaluation import Counting, EvaluationFailed
 from stacq.files import content_hash, home
 from stacq.policy import Policy
 from stacq.reach.ways import CHUNK
+from stacq.report.training_text import describe_result
 from stacq.runs import Run, read_metrics, read_records
-from stacq.training.checkpoints import save_checkpoint
+from stacq.training.checkpoints import save_checkpoint, save_tree
 from stacq.training.evaluations import Protocol
 from stacq.training.failed import TrainingFailed
-from stacq.training.job import Options, make_plan, make_task, run_directory, run_job
+from stacq.training.job import Options, make_plan, make_task, read_trained, result_of, run_directory, run_job
 from stacq.training.train import Report, Schedule, stops, train
 
 ALGORITHMS = ("bc", "td3bc", "stacq", "onestep-stacq")
@@ -124,15 +125,61 @@ def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:
     with pytest.raises(Stopped):
         run_job(chosen, out=directory, workers=1, listener=pull_plug_at(45))
     newest = max((directory / "checkpoints").iterdir())
-    arrays = newest / "arrays.safetensors"
-    content = bytearray(arrays.read_bytes())
-    content[-3] ^= 1
-    arrays.write_bytes(content)
+    damage(newest)
     said: list[str] = []
     run_job(chosen, out=directory, workers=1, say=said.append)
     assert "passed over" in said[0] and newest.name in said[0]
     assert said[1].startswith("going on from step") and len(said) == 2
     assert outcome(directory) == outcome(whole)
+
+
+def damage(artefact: Path) -> None:
+    arrays = artefact / "arrays.safetensors"
+    content = bytearray(arrays.read_bytes())
+    content[-3] ^= 1
+    arrays.write_bytes(content)
+
+
+def test_without_a_whole_checkpoint_a_run_starts_anew_and_says_so(tmp_path: Path) -> None:
+    chosen, directory, whole = plan(options("td3bc")), tmp_path / "run", tmp_path / "whole"
+    run_job(chosen, out=whole, workers=1)
+    with pytest.raises(Stopped):
+        run_job(chosen, out=directory, workers=1, listener=pull_plug_at(45))
+    for checkpoint in (directory / "checkpoints").iterdir():
+        damage(checkpoint)
+    said: list[str] = []
+    run_job(chosen, out=directory, workers=1, say=said.append)
+    assert [text.split(":")[0] for text in said] == ["checkpoint passed over"] * 2 + ["no whole checkpoint is left"]
+    assert outcome(directory) == outcome(whole)
+
+
+def test_a_damaged_snapshot_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Passed over, its evaluation would be missing in the end, and nobody would know."""
+    chosen, directory, whole = plan(options("td3bc")), tmp_path / "run", tmp_path / "whole"
+    run_job(chosen, out=whole, workers=1)
+    with monkeypatch.context() as patch, pytest.raises(Stopped):  # nothing is evaluated before the plug is pulled
+        patch.setattr("stacq.training.train._Trainer._write", lambda *_: None)
+        run_job(chosen, out=directory, workers=1, listener=pull_plug_at(45))
+    damage(directory / "snapshots" / f"{40:09d}")
+    said: list[str] = []
+    for plug in (pull_plug_at(38), None):  # killed on its way back there, too
+        with contextlib.suppress(Stopped):
+            run_job(chosen, out=directory, workers=1, listener=plug, say=said.append)
+    assert said[0].startswith("going back to before step 40") and sum("going back" in text for text in said) == 1
+    assert outcome(directory) == outcome(whole)
+
+
+def test_a_checkpoint_with_other_arrays_is_refused_and_stays(tmp_path: Path) -> None:
+    """A newer version may keep more of a run. Taken for damage, days of training would begin anew."""
+    chosen, directory = plan(options("td3bc")), tmp_path / "run"
+    with pytest.raises(Stopped):
+        run_job(chosen, out=directory, workers=1, listener=pull_plug_at(45))
+    newest = max((directory / "checkpoints").iterdir())
+    save_tree(newest, "checkpoint", {"w": jnp.ones(3)}, {"step": int(newest.name)})
+    metrics = (directory / "metrics.jsonl").read_bytes()
+    with pytest.raises(InputError, match="another version of stacq"):
+        run_job(chosen, out=directory, workers=1)
+    assert newest.exists() and (directory / "metrics.jsonl").read_bytes() == metrics
 
 
 def test_a_kill_while_a_snapshot_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,6 +318,23 @@ def test_a_seed_that_is_lost_does_not_take_the_others_along(tmp_path: Path) -> N
         assert content_hash(one) == content_hash(other)
 
 
+def test_a_seed_lost_at_the_very_end_leaves_the_others_their_final_scores(tmp_path: Path) -> None:
+    """Its last evaluation is one step before theirs: they must not be judged by an older policy for that."""
+    directory, chosen = tmp_path / "run", plan(options("bc", seeds=3))
+    run_job(chosen, out=directory, workers=1)
+    lines = read_metrics(directory)
+    kept = [line for line in lines if not (line["seed"] == 1 and line["step"] == 60)]
+    (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in kept))
+    records = (directory / "records.csv").read_text().splitlines(keepends=True)
+    gone = f"bc,{chosen.dataset.name},1,60,"
+    (directory / "records.csv").write_text("".join(line for line in records if not line.startswith(gone)))
+    (directory / "policies" / "seed-1.safetensors").unlink()
+    found = result_of(directory)
+    assert (found["step"], found["seeds"], found["lost"]) == (60, [0, 2], [1])
+    said = describe_result(chosen, dataclasses.replace(read_trained(directory), result=found))
+    assert said.startswith("! 1 of 3 seeds lost (1)")
+
+
 def test_values_beyond_any_return_stop_a_seed(tmp_path: Path) -> None:
     said = run_train(tmp_path / "run", "td3bc", learning_rate=jnp.asarray([1e-3, 300.0, 1e-3]))
     assert said and "seed 1" in said[0]
@@ -283,7 +347,7 @@ def test_no_seed_left_is_a_failure(tmp_path: Path) -> None:
 
 def test_an_environment_that_fails_ends_the_run_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(EvaluationFailed, match=r"step 20.*the walls have moved"):
-        run_train(tmp_path / "run", "bc", protocol=Protocol(Broken, 2, 0.99, "bc", ""))
+        run_train(tmp_path / "run", "bc", protocol=Protocol(Broken, 2, Counting(0.99), "bc", ""))
 
 
 def test_stops_fall_on_evaluations_and_on_ends_of_phases() -> None:

@@ -121,18 +121,22 @@ def read_run(directory: Path, label: str | None = None) -> RunSummary:
 
 def curve(run: RunSummary, measure: str) -> Curve | None:
     """ "score", "return", "success" or any other `eval/` metric over training; None if it was never measured."""
-    return _curve(_evaluations(run, measure))
+    return _curve(_evaluations(run, measure), ended=not run.wanted)
 
 
 def training_curve(run: RunSummary, key: str) -> Curve | None:
     """A loss or another mean of the training itself, such as "q"; None if the algorithm has none of that name."""
-    return _curve(_logged(run, key))
+    return _curve(_logged(run, key), ended=not run.wanted)
 
 
-def _curve(found: Mapping[tuple[int, int], float]) -> Curve | None:
-    """From numbers by seed and step."""
+def _curve(found: Mapping[tuple[int, int], float], *, ended: bool) -> Curve | None:
+    """From numbers by seed and step, of the seeds that came as far as the last one.
+
+    While a run goes on, the last step may still be missing of some: then the step before it counts as well.
+    """
     steps = sorted({step for _, step in found})
-    seeds = tuple(sorted({seed for seed, step in found if step in steps[-2:]}))  # a seed lost earlier ends no curve
+    last = steps[-1:] if ended else steps[-2:]
+    seeds = tuple(sorted({seed for seed, step in found if step in last}))
     shared = [step for step in steps if all((seed, step) in found for seed in seeds)]
     if not shared:
         return None

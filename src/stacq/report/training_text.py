@@ -52,8 +52,9 @@ def _setting(value: Any) -> str:
 def describe_result(plan: Plan, trained: Trained) -> str:
     """The final policies' scores with their interval; other statistics are named for what they are."""
     result = trained.result
+    warning = _lost_text(result.get("lost", []), len(plan.schedule.seeds))
     if not result["seeds"]:
-        return f"policies: {trained.directory / 'policies'}"
+        return "\n".join([*warning, f"policies: {trained.directory / 'policies'}"])
     final = describe(np.array(result["final"]))
     values = ", ".join(f"{value:.1f}" for value in result["final"])
     lines = [f"final policies, {result['measure']}: {final.mean:.1f} (by seed {values})"]
@@ -61,7 +62,14 @@ def describe_result(plan: Plan, trained: Trained) -> str:
         lines[0] += f", 95 % interval {final.low:.1f} to {final.high:.1f}"
     rest = (("best evaluation", "best"), ("mean of the last ten, or of all if there are fewer", "last_ten"))
     lines += [f"  {name}: {np.mean(result[key]):.1f}" for name, key in rest]
-    return "\n".join([*lines, f"kept in {trained.directory}: policies/, records.csv, metrics.jsonl, result.json"])
+    kept = f"kept in {trained.directory}: policies/, records.csv, metrics.jsonl, result.json"
+    return "\n".join([*warning, *lines, kept])
+
+
+def _lost_text(lost: list[int], seeds: int) -> list[str]:
+    """Policies that were given up would have pulled the mean down: whoever reads it must know."""
+    names = ", ".join(map(str, lost))
+    return [f"! {len(lost)} of {plural(seeds, 'seed')} lost ({names}): the numbers are of the others"] if lost else []
 
 
 class TrainingDisplay:

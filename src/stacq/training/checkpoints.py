@@ -20,6 +20,10 @@ class Checkpoint(NamedTuple):
     tree: Any
 
 
+class OfAnotherRun(InputError):
+    """Whole, but not what this configuration or this version writes: nothing to pass over."""
+
+
 def save_tree(directory: Path, kind: str, tree: Any, facts: dict[str, Any]) -> None:
     """Any tree of arrays as an artefact; the structure itself is not stored, whoever reads it knows it."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
@@ -34,11 +38,11 @@ def load_tree(directory: Path, kind: str, like: Any) -> tuple[Any, dict[str, Any
     names = [f"{place:03d}{jax.tree_util.keystr(path)}" for place, (path, _) in enumerate(leaves)]
     shapes = {name: leaf.shape for name, (_, leaf) in zip(names, leaves, strict=True)}
     if {name: value.shape for name, value in artefact.arrays.items()} != shapes:
-        raise InputError(
-            f"this {kind} is of another run: its arrays have other names or shapes",
+        raise OfAnotherRun(
+            f"this {kind} is of another run, or of another version of stacq: its arrays have other names or shapes",
             where=directory,
             expected=f"{len(shapes)} arrays as this configuration makes them",
-            fix="start a new run with another --out",
+            fix="start a new run with another --out, or go on with the version that began it",
         )
     arrays = [jnp.asarray(artefact.arrays[name]) for name in names]
     return jax.tree_util.tree_unflatten(structure, arrays), dict(artefact.config)
@@ -50,25 +54,31 @@ def save_checkpoint(folder: Path, step: int, tree: Any) -> None:
     Later ones are of an attempt that was given up because they could not be read.
     """
     save_tree(folder / f"{step:09d}", KIND, tree, {"step": step})
-    kept = [each for each in _stored(folder) if int(each.name) <= step][-KEPT:]
-    for other in _stored(folder):
+    kept = [each for each in stored_steps(folder) if int(each.name) <= step][-KEPT:]
+    for other in stored_steps(folder):
         if other not in kept:
             remove_artefact(other)
 
 
-def latest_checkpoint(folder: Path, like: Any, say: Callable[[str], None]) -> Checkpoint | None:
-    """The newest checkpoint that is whole; a damaged one is named and passed over."""
-    if not folder.exists():
-        return None
-    for directory in reversed(_stored(folder)):
+def latest_checkpoint(
+    folder: Path, like: Any, say: Callable[[str], None], *, before: int | None = None
+) -> Checkpoint | None:
+    """The newest checkpoint that is whole, of a step below `before`; a damaged one is named and passed over."""
+    stored = [path for path in stored_steps(folder) if before is None or int(path.name) < before]
+    for directory in reversed(stored):
         try:
             tree, facts = load_tree(directory, KIND, like)
+        except OfAnotherRun:
+            raise
         except InputError as error:
-            say(f"checkpoint passed over, the one before it is used: {error}")
+            say(f"checkpoint passed over: {error}")
             continue
         return Checkpoint(int(facts["step"]), tree)
+    if stored or before is not None:
+        say("no whole checkpoint is left: starting anew")
     return None
 
 
-def _stored(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.name.isdigit())
+def stored_steps(folder: Path) -> list[Path]:
+    """The artefacts of a folder that are named by a step, in order."""
+    return sorted(path for path in folder.iterdir() if path.name.isdigit()) if folder.exists() else []

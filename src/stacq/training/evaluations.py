@@ -10,9 +10,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stacq.data.normaliser import Normaliser
-from stacq.data.registry import Task, normalised_score, task_of
 from stacq.envs.gym import EnvSource
-from stacq.evaluation import Episode, EpisodeRecord, EvaluationFailed, run_episode
+from stacq.evaluation import (
+    Counting,
+    Episode,
+    EpisodeRecord,
+    EvaluationFailed,
+    env_label,
+    record_of,
+    reference_task,
+    run_episode,
+)
 from stacq.nn.mlp import MLP
 from stacq.policy import Policy
 from stacq.types import Float32s
@@ -27,7 +35,7 @@ class Protocol(NamedTuple):
 
     env: EnvSource
     episodes: int
-    discount: float
+    counting: Counting  # of the critics, whose values stand beside the returns
     algorithm: str
     dataset: str
 
@@ -112,9 +120,9 @@ class Evaluator:
 
     def _evaluate(self, snapshot: Snapshot) -> list[Outcome]:
         p = self.protocol
-        label = p.env if isinstance(p.env, str) else getattr(p.env, "__name__", "environment")
+        label = env_label(p.env)
         policies = policies_of(snapshot.state.actor.network, snapshot.places, self.normaliser, self.bounds)
-        run = partial(_episode, p.env, label, snapshot.step, p.discount)
+        run = partial(_episode, p.env, label, snapshot.step, p.counting)
         tasks = [
             (policy, seed, index)
             for policy, seed in zip(policies, snapshot.seeds, strict=True)
@@ -130,29 +138,14 @@ class Evaluator:
         return [Outcome(snapshot, *each) for each in zip(snapshot.seeds, snapshot.places, found, strict=True)]
 
 
-def _episode(env: EnvSource, label: str, step: int, discount: float, task: tuple[Policy, int, int]) -> Episode:
+def _episode(env: EnvSource, label: str, step: int, counting: Counting, task: tuple[Policy, int, int]) -> Episode:
     policy, seed, index = task
-    return run_episode(policy, env, label, (STREAM, seed, step), index, discount)
+    return run_episode(policy, env, label, (STREAM, seed, step), index, counting)
 
 
 def records_of(outcome: Outcome, protocol: Protocol) -> list[EpisodeRecord]:
-    task = scored_task(protocol)
+    task = reference_task(protocol.dataset, protocol.env)
     return [
-        EpisodeRecord(
-            algorithm=protocol.algorithm,
-            dataset=protocol.dataset,
-            seed=outcome.seed,
-            step=outcome.snapshot.step,
-            episode=index,
-            episode_return=episode.episode_return,
-            length=episode.length,
-            score=None if task is None else normalised_score(task, episode.episode_return),
-            success=episode.success,
-        )
+        record_of(episode, task, protocol.algorithm, protocol.dataset, (outcome.seed, outcome.snapshot.step, index))
         for index, episode in enumerate(outcome.episodes)
     ]
-
-
-def scored_task(protocol: Protocol) -> Task | None:
-    """The task whose reference returns make scores: the dataset's, else the environment's."""
-    return task_of(protocol.dataset) or (task_of(protocol.env) if isinstance(protocol.env, str) else None)

@@ -23,6 +23,7 @@ from stacq.data.select import best_episodes
 from stacq.dynamics.models import Dynamics
 from stacq.envs.gym import check_match, facts_of, make_env
 from stacq.errors import InputError
+from stacq.evaluation import Counting, reference_task
 from stacq.files import home, write_json
 from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets
@@ -211,6 +212,7 @@ def _environment(dataset: Dataset, options: Options) -> str | None:
     if not options.evaluate or name is None:
         return None
     check_match(dataset, facts_of(make_env(name), name))
+    reference_task(dataset.name, name)
     return name
 
 
@@ -280,7 +282,8 @@ def protocol_of(plan: Plan) -> Protocol | None:
     if plan.env is None:
         return None
     discount = float(np.max(getattr(plan.preset.config, "discount", 0.99)))
-    return Protocol(plan.env, plan.preset.episodes, discount, plan.options.algorithm, plan.dataset.name)
+    counting = Counting(discount, plan.preset.reward_shift)
+    return Protocol(plan.env, plan.preset.episodes, counting, plan.options.algorithm, plan.dataset.name)
 
 
 def read_trained(directory: Path) -> Trained:
@@ -290,18 +293,23 @@ def read_trained(directory: Path) -> Trained:
 
 
 def result_of(directory: Path) -> dict[str, Any]:
-    """Final, best and mean of the last ten, each by seed: three statistics that are never mixed."""
+    """Of a run that has come to its end: final, best and mean of the last ten, each by seed and never mixed.
+
+    They are of the seeds that were trained to the end. The others are named, since leaving them out flatters.
+    """
     from stacq.report.page_data import aggregate, measure_of, read_run
 
-    summary = read_run(directory)
+    summary = replace(read_run(directory), wanted=0)
+    lost = sorted({*summary.seeds} - {*final_policies(directory)})
     measure = measure_of([summary])
     found = aggregate(summary, measure)
     if found is None:
-        return {"measure": None, "seeds": []}
+        return {"measure": None, "seeds": [], "lost": lost}
     return {
         "measure": measure,
         "step": found.step,
         "seeds": list(found.seeds),
+        "lost": lost,
         "final": found.final.tolist(),
         "best": found.best.tolist(),
         "last_ten": found.last_ten.tolist(),

@@ -5,12 +5,12 @@ in the same parameters, metrics and records, because what a step draws depends o
 to be evaluated are on disk before the checkpoint that follows them, and stay until their records are.
 """
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,10 +25,17 @@ from stacq.algos.world import World
 from stacq.artefacts import remove_artefact, sweep
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
-from stacq.evaluation import crew_size
+from stacq.evaluation import EpisodeRecord, crew_size
 from stacq.nn.learner import stripped
 from stacq.runs import EVALUATED, Run, read_metrics
-from stacq.training.checkpoints import latest_checkpoint, load_tree, save_checkpoint, save_tree
+from stacq.training.checkpoints import (
+    OfAnotherRun,
+    latest_checkpoint,
+    load_tree,
+    save_checkpoint,
+    save_tree,
+    stored_steps,
+)
 from stacq.training.evaluations import Evaluator, Outcome, Protocol, Snapshot, policies_of, records_of
 from stacq.training.failed import TrainingFailed
 from stacq.training.finished import POLICIES
@@ -135,7 +142,7 @@ def stops(phases: tuple[Phase, ...], every: int) -> list[tuple[Phase, int, int]]
     for phase in phases:
         end = start + phase.steps
         inner = range(start - start % every + every, end, every)
-        found += [(phase, a, b) for a, b in pairwise([start, *inner, end])]
+        found += [(phase, a, b) for a, b in itertools.pairwise([start, *inner, end])]
         start = end
     return found
 
@@ -263,12 +270,12 @@ class _Trainer:
         """Records first, then the line that says they are whole, then the snapshot goes."""
         for outcomes in finished:
             assert self.protocol is not None
-            for outcome in outcomes:
-                for record in records_of(outcome, self.protocol):
-                    self.run.record(record)
+            records = [records_of(outcome, self.protocol) for outcome in outcomes]
+            for record in itertools.chain(*records):
+                self.run.record(record)
             values = self._values(outcomes)
-            for outcome, value in zip(outcomes, values, strict=True):
-                line = evaluation_line(outcome, value, self.protocol)
+            for outcome, mine, value in zip(outcomes, records, values, strict=True):
+                line = evaluation_line(outcome, mine, value)
                 self.scores[outcome.seed] = line.get("eval/score", line[EVALUATED])
                 self.run.metrics(outcome.snapshot.step, line, seed=outcome.seed)
             if outcomes:
@@ -293,7 +300,8 @@ class _Trainer:
             return fresh
         for name in (CHECKPOINTS, SNAPSHOTS):
             sweep(self.run.directory / name)
-        found = latest_checkpoint(self.run.directory / CHECKPOINTS, (fresh, jnp.asarray(self.alive)), self.say)
+        checkpoints, like = self.run.directory / CHECKPOINTS, (fresh, jnp.asarray(self.alive))
+        found = latest_checkpoint(checkpoints, like, self.say, before=self._damaged(fresh.state))
         self._rewind(0 if found is None else found.step)
         if found is None:
             return fresh
@@ -303,24 +311,37 @@ class _Trainer:
         self.run.log(f"resumed at step {found.step}")
         return Carry(*carry)
 
+    def _damaged(self, state: Any) -> int | None:
+        """The first step whose snapshot cannot be read: the run must come by there again, to be evaluated there."""
+        like = jax.device_get(stripped(state))
+        for path in self._snapshots():
+            try:
+                load_tree(path, SNAPSHOT, like)
+            except OfAnotherRun:
+                raise
+            except InputError as error:
+                self.say(f"going back to before step {int(path.name):,}, to make its snapshot again: {error}")
+                return int(path.name)
+        return None
+
     def _rewind(self, step: int) -> None:
-        for path in self._stored():
+        """Later checkpoints go before the snapshots, lest a damaged one be forgotten while they lie beyond it."""
+        for path in [*stored_steps(self.run.directory / CHECKPOINTS), *self._snapshots()]:
             if int(path.name) > step:
                 remove_artefact(path)
-        pending = {int(path.name) for path in self._stored()}
+        pending = {int(path.name) for path in self._snapshots()}
         self.run.rewind(step, lambda evaluated: evaluated not in pending)
         if (self.run.directory / "metrics.jsonl").exists():
             for line in read_metrics(self.run.directory):
                 if EVALUATED in line:
                     self.scores[line["seed"]] = line.get("eval/score", line[EVALUATED])
 
-    def _stored(self) -> list[Path]:
-        folder = self.run.directory / SNAPSHOTS
-        return sorted(path for path in folder.iterdir() if path.name.isdigit()) if folder.exists() else []
+    def _snapshots(self) -> list[Path]:
+        return stored_steps(self.run.directory / SNAPSHOTS)
 
     def _unevaluated(self, state: Any) -> Iterator[Snapshot]:
         like = jax.device_get(stripped(state))
-        for path in self._stored():
+        for path in self._snapshots():
             tree, facts = load_tree(path, SNAPSHOT, like)
             yield self._queued(int(facts["step"]), jax.device_get(tree), np.array(facts["alive"]))
 
@@ -355,9 +376,8 @@ def value_limit(task: Task) -> float:
     return EXPLODED * max(largest, 1.0)
 
 
-def evaluation_line(outcome: Outcome, value: float | None, protocol: Protocol) -> dict[str, float]:
+def evaluation_line(outcome: Outcome, records: list[EpisodeRecord], value: float | None) -> dict[str, float]:
     """One seed's evaluation in numbers; value against discounted return is the critics' over-estimation."""
-    records = records_of(outcome, protocol)
     line = {
         EVALUATED: float(np.mean([record.episode_return for record in records])),
         "eval/length": float(np.mean([record.length for record in records])),
