@@ -192,6 +192,8 @@ class RunAll:
     """Of each; they train side by side."""
     steps: int | None = None
     """Gradient steps of each; by default what the preset has."""
+    env: str | None = None
+    """Gymnasium id to score in; by default the one the data names."""
     full: bool = False
     """Networks of full size and a million steps instead of what a laptop can do; the maze has one size."""
     workers: int | None = None
@@ -209,6 +211,7 @@ class RunAll:
             methods=self.algos,
             seeds=self.seeds,
             steps=self.steps,
+            env=self.env,
             small=not self.full,
             out=self.out,
             workers=self.workers,

@@ -39,6 +39,7 @@ class FirstRun:
     methods: tuple[str, ...] = METHODS
     seeds: int = 5
     steps: int | None = None
+    env: str | None = None  # where policies are scored, if the data does not say
     small: bool = True
     out: Path = Path("runs")
     workers: int | None = None
@@ -52,7 +53,8 @@ def first_run(job: FirstRun) -> Path:
     dataset = load(job.source, infos=infos, conventions=job.conventions)
     console.print(_announced(job, dataset), soft_wrap=True)
     every = [
-        named(Options(method, seeds=job.seeds, steps=job.steps, small=job.small), dataset) for method in job.methods
+        named(Options(method, seeds=job.seeds, steps=job.steps, env=job.env, small=job.small), dataset)
+        for method in job.methods
     ]
     for options in every:
         check_options(dataset, options)

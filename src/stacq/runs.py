@@ -87,7 +87,7 @@ class Run:
                 self._events.add_scalar(key if seed is None else f"seed{seed}/{key}", value, step)
 
     def record(self, record: EpisodeRecord) -> None:
-        """Add one episode; it is on disk when this returns."""
+        """Add one episode; from here on it outlives the process."""
         _append(self.directory / "records.csv", csv_line(record.row()))
 
     def rewind(self, step: int, evaluated: Callable[[int], bool]) -> None:

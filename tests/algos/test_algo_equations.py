@@ -337,8 +337,15 @@ def test_the_reward_loss() -> None:
     world, reward = small_world(), stacq_state().reward.network
     batch = plain(batch_of(world, ROWS))
     errors = [(net(reward, joined(batch.s[i], batch.s_next[i]))[0] - float(batch.r[i])) ** 2 for i in range(len(ROWS))]
-    found = jax.jit(stacq.reward_loss)(reward, batch)[0]
+    found = jax.jit(stacq.reward_loss)(reward, batch, world)[0]
     np.testing.assert_allclose(found, np.mean(errors), **CLOSE)
+    recorded = np.arange(len(world.usable)) % 4 > 0
+    partly = replace(world, recorded=jnp.asarray(recorded))
+    mine = [error for error, row in zip(errors, ROWS, strict=True) if recorded[row]]
+    assert 0 < len(mine) < len(errors)
+    np.testing.assert_allclose(jax.jit(stacq.reward_loss)(reward, batch, partly)[0], np.mean(mine), **CLOSE)
+    none = replace(world, recorded=jnp.zeros(len(recorded), bool))
+    assert float(jax.jit(stacq.reward_loss)(reward, batch, none)[0]) == 0
 
 
 def by_differences(loss: Callable[[MLP], float], network: MLP, nudge: float = 1e-5) -> list[Float64s]:

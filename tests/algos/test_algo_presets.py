@@ -24,9 +24,11 @@ ANTMAZE = {
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("body", LOCOMOTION)
-@pytest.mark.parametrize("spelling", ["{}-v2", "{}", "stacq/{}-v0"])
+@pytest.mark.parametrize("spelling", ["{}-v2", "{}", "stacq/{}-v0", "file of {}-v2"])
 def test_locomotion(body: str, kind: str, spelling: str) -> None:
     name = spelling.format(f"{body}-{kind}")
+    if spelling.startswith("file"):  # as D4RL calls it
+        name = f"{body}_{kind.replace('-', '_')}-v2"
     ours, onesteps = LOCOMOTION[body]
     if f"{body}-{kind}" == "halfcheetah-medium-expert":
         ours = 0.5
@@ -43,17 +45,25 @@ def test_antmaze(name: str) -> None:
     ours, onesteps = ANTMAZE[name]
     found = preset("stacq", f"{name}-v2")
     config: stacq.Config = found.config
-    assert (config.alpha, config.targets) == (ours, "independent")
+    assert (config.alpha, config.targets, config.actor_q, config.reward) == (ours, "independent", "min", "model")
+    authors = preset("stacq", f"{name}-v2", variant="authors").config
+    assert authors == replace(config, pairs="dataset", margin=1e-4, actor_q="first", reward="row")
     assert preset("onestep-stacq", f"{name}-v2").config.alpha == onesteps
     for algorithm in ALGORITHMS:
         data = preset(algorithm, f"{name}-v2")
-        assert (data.normalise, data.reward_shift, data.episodes) == (False, -1.0, 100)
+        assert (data.normalise, data.reward_shift, data.episodes) == (algorithm == "bc", -1.0, 100)
 
 
 def test_minaris_names_mean_the_same_tasks() -> None:
     assert preset("stacq", "mujoco/walker2d/medium-v0") == preset("stacq", "walker2d-medium-v2")
     assert preset("stacq", "walker2d-medium") == preset("stacq", "walker2d-medium-v2")
     assert preset("stacq", "D4RL/antmaze/large-play-v1") == preset("stacq", "antmaze-large-play-v2")
+
+
+def test_a_file_of_d4rl_has_the_settings_of_what_it_holds() -> None:
+    file = "Ant_maze_big-maze_noisy_multistart_True_multigoal_False_sparse_fixed"
+    assert preset("stacq", file) == preset("stacq", "antmaze-medium-play-v2")
+    assert preset("stacq", "halfcheetah_medium_expert-v2").config.alpha == 0.5
 
 
 def test_what_the_papers_say_of_every_dataset() -> None:

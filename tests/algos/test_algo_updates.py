@@ -208,3 +208,94 @@ def test_only_the_actors_rate_falls() -> None:
     # The cosine leaves 3 percent of the actor's rate to the last of nine steps, and nothing after it.
     assert 0 < moves("actor", STEPS) < 0.06 * RATE and moves("actor", STEPS + 1) == 0
     assert moves("critic", STEPS + 1) > 0.2 * RATE and moves("reward", STEPS + 1) > 0.2 * RATE
+
+
+# By algorithm and update: which networks the gradient of each may depend on, before anything has moved.
+TAUGHT_BY: dict[tuple[str, str], dict[str, set[str]]] = {
+    ("stacq", "update"): {
+        "reward": {"reward.network"},
+        "critic": {"critic.network", "critic.target", "actor.target", "reward.network"},
+        "actor": {"actor.network", "critic.network"},
+    },
+    ("onestep-stacq", "update_critic"): {
+        "reward": {"reward.network"},
+        "critic": {"critic.network", "critic.target", "reward.network"},
+        "actor": set(),
+    },
+    ("onestep-stacq", "update"): {
+        "reward": set(),
+        "critic": set(),
+        "actor": {"actor.network", "critic.network", "reward.network"},
+    },
+    ("td3bc", "update_critic"): {"critic": {"critic.network", "critic.target", "actor.target"}, "actor": set()},
+    ("td3bc", "update"): {
+        "critic": {"critic.network", "critic.target", "actor.target"},
+        "actor": {"actor.network", "critic.network"},
+    },
+    ("bc", "update"): {"actor": {"actor.network"}},
+}
+# Whose gradient must be taken at networks that others have just moved in the same update.
+TAUGHT_BY_NEW: dict[tuple[str, str], set[str]] = {
+    ("stacq", "update"): {"critic", "actor"},
+    ("onestep-stacq", "update_critic"): {"critic"},
+    ("td3bc", "update"): {"actor"},
+}
+
+
+def gradients_of(name: str, update: str, state: Any, rate: float, extra: int = 3) -> dict[str, list[Any]]:
+    """What Adam saw of each network in one update from a fresh start: a tenth of its gradient."""
+    world = small_world(sizes=[extra] * 12)
+    cfg = replace(CONFIGS[name], learning_rate=rate)
+    batch = batch_of(world, (0, 4, 6, 8, 9, 4))
+    done, _ = jax.jit(getattr(ALGORITHMS[name], update))(state, batch, world, jax.random.key(7), cfg)
+    return {whose: jax.tree.leaves(getattr(done, whose).moments[0].mu) for whose in done._fields}
+
+
+def strange_state(name: str, rng: np.random.Generator) -> Any:
+    """Networks and slow copies that have nothing in common, and moments that know nothing."""
+    state = jax.tree.map(lambda each: each[0], started(name, (3,)))
+    strangers = {
+        whose: learner._replace(
+            network=strange(learner.network, rng),
+            target=None if learner.target is None else strange(learner.target, rng),
+        )
+        for whose, learner in state._asdict().items()
+    }
+    return type(state)(**strangers)
+
+
+def strange(network: Any, rng: np.random.Generator) -> Any:
+    return jax.tree.map(lambda each: jnp.asarray(rng.normal(0, 0.7, each.shape), jnp.float32), network)
+
+
+@pytest.mark.parametrize(("name", "update"), TAUGHT_BY)
+def test_each_network_learns_from_those_of_the_algorithm_and_no_others(name: str, update: str) -> None:
+    rng = np.random.default_rng(5)
+    state = strange_state(name, rng)
+    before = gradients_of(name, update, state, 0.0)
+    depends: dict[str, set[str]] = {whose: set() for whose in before}
+    for whose, learner in state._asdict().items():
+        for part in ("network", "target"):
+            if getattr(learner, part) is not None:
+                other = learner._replace(**{part: strange(getattr(learner, part), rng)})
+                after = gradients_of(name, update, state._replace(**{whose: other}), 0.0)
+                for each in before:
+                    if not same(before[each], after[each]):
+                        depends[each].add(f"{whose}.{part}")
+    assert depends == TAUGHT_BY[name, update]
+    for extra in (3, 0):  # without extra states, nothing but the loss itself can tell a new critic from an old one
+        still, moved = (gradients_of(name, update, state, rate, extra) for rate in (0.0, 0.05))
+        changed = {each for each in still if not same(still[each], moved[each])}
+        assert changed == TAUGHT_BY_NEW.get((name, update), set())
+
+
+@pytest.mark.parametrize(
+    ("name", "update"), [("stacq", "update"), ("onestep-stacq", "update_critic"), ("onestep-stacq", "update")]
+)
+@pytest.mark.parametrize("slots", [4, 17, 18, 64])
+def test_pairs_and_overflows_are_counted(name: str, update: str, slots: int) -> None:
+    world, cfg = small_world(sizes=[3] * 12), replace(CONFIGS[name], slots=slots)
+    state = jax.tree.map(lambda each: each[0], started(name, (3,)))
+    rows = (0, 2, 5, 6, 8, 9)  # within episodes: the set of the row after is as large as their own
+    _, facts = getattr(ALGORITHMS[name], update)(state, batch_of(world, rows), world, jax.random.key(1), cfg)
+    assert (float(facts["pairs"]), float(facts["overflow"])) == (18, float(slots < 18))

@@ -72,6 +72,20 @@ def test_a_terminal_without_successor_gets_a_prediction_and_ends_there() -> None
     assert bare.ensemble is None and bare.extras is None
 
 
+def test_cloning_draws_every_row() -> None:
+    dataset = logs()
+    assert make_world(dataset, Normaliser.identity(S), every_row=True).anchors.tolist() == list(range(len(dataset)))
+
+
+def test_rows_whose_successor_was_predicted_are_known() -> None:
+    dataset, dynamics = logs(), random_dynamics(1, LOW, HIGH)
+    recorded = make_world(dataset, dynamics.normaliser, dynamics).recorded
+    assert recorded is not None
+    np.testing.assert_array_equal(recorded, dataset.successor_known)
+    whole = recording([np.zeros((3, S))], [np.zeros((2, 2))], [np.zeros(2)], terminal=[True], low=LOW, high=HIGH)
+    assert make_world(whole, dynamics.normaliser, dynamics).recorded is None
+
+
 def test_a_cut_row_is_no_anchor_and_episodes_are_not_chained_to_the_next() -> None:
     world = make_world(logs(), Normaliser.identity(S))
     assert np.asarray(world.anchors).tolist() == list(range(11))  # row 11 is the cut

@@ -1,10 +1,15 @@
 """What is told about a training run."""
 
+import io
+
 import pytest
+from rich.console import Console
+from training_cases import options, plan
 
 from stacq.algos import ALGORITHMS
 from stacq.algos.presets import changed, preset
-from stacq.report.training_text import duration, settings_text
+from stacq.report.training_text import TrainingDisplay, duration, settings_text
+from stacq.training.train import Report
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -19,3 +24,37 @@ def test_settings_as_told_can_be_set(algorithm: str, dataset: str) -> None:
 )
 def test_durations_are_told_roughly(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+def told(reports: list[Report], *, small: bool = False, seeds: int = 2) -> list[str]:
+    text = io.StringIO()
+    display = TrainingDisplay(plan(options("bc", small=small, seeds=seeds)), Console(file=text, width=200))
+    for report in reports:
+        display.update(report)
+    return text.getvalue().splitlines()
+
+
+def at(step: int, rate: float, *, until: int = 1_000_000, losses: dict[str, list[float]] | None = None) -> Report:
+    return Report(step, 1_000_000, until, rate, losses or {}, {})
+
+
+def test_how_long_it_will_take_is_told_once_chunks_are_of_full_length() -> None:
+    first = [at(1, 0.2), at(4, 2_000.0)]  # compiling, and a chunk too short to say anything
+    assert told(first) == []
+    line = "500 steps/s of 2 seeds on this cpu: about 33.0 minutes to go; shorter with a GPU, --small, fewer --seeds"
+    assert told([*first, at(10_000, 500.0), at(20_000, 100.0)]) == [f"{line}, fewer --steps"]
+    assert told([*first, at(10_000, 500.0)], small=True, seeds=1) == [
+        "500 steps/s of 1 seed on this cpu: about 33.0 minutes to go; shorter with a GPU, fewer --steps"
+    ]
+    assert told([*first, at(990_000, 500.0)]) == ["500 steps/s of 2 seeds on this cpu: about 20 seconds to go"]
+    evaluated = at(4, 2_000.0, losses={"q": [1.0, 2.0]})
+    assert told([*first, evaluated]) == []  # no chunk of its own
+
+
+def test_a_phase_of_another_speed_is_estimated_anew() -> None:
+    early = [at(1, 0.2, until=500_000), at(4, 2_000.0, until=500_000), at(100_000, 1_000.0, until=500_000)]
+    late = [at(500_100, 90.0), at(500_200, 90.0), at(500_300, 100.0)]
+    lines = told([*early, *late])
+    assert [line.split(":")[0].split(" of")[0] for line in lines] == ["1,000 steps/s", "100 steps/s"]
+    assert "6.7 minutes to go to step 500,000 of 1,000,000, where another phase begins" in lines[0]
+    assert "about 83.3 minutes to go; shorter" in lines[1]

@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from training_cases import dataset, models, options, outcome, plan
 
 from stacq.algos.common import Phase
 from stacq.algos.world import pair_slots
-from stacq.envs.maze import MazeEnv
+from stacq.envs.maze import MazeEnv, data_cells
 from stacq.errors import InputError
 from stacq.evaluation import Counting, EvaluationFailed
 from stacq.files import content_hash, home
@@ -29,11 +30,12 @@ from stacq.policy import Policy
 from stacq.reach.ways import CHUNK
 from stacq.report.training_text import describe_result
 from stacq.runs import Run, read_metrics, read_records
+from stacq.tabular.maze import load as load_maze
 from stacq.training.checkpoints import save_checkpoint, save_tree
 from stacq.training.evaluations import Protocol
 from stacq.training.failed import TrainingFailed
 from stacq.training.job import Options, make_plan, make_task, read_trained, result_of, run_directory, run_job
-from stacq.training.train import Report, Schedule, stops, train
+from stacq.training.train import Report, Schedule, even_part, stops, train
 
 ALGORITHMS = ("bc", "td3bc", "stacq", "onestep-stacq")
 
@@ -348,6 +350,41 @@ def test_no_seed_left_is_a_failure(tmp_path: Path) -> None:
 def test_an_environment_that_fails_ends_the_run_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(EvaluationFailed, match=r"step 20.*the walls have moved"):
         run_train(tmp_path / "run", "bc", protocol=Protocol(Broken, 2, Counting(0.99), "bc", ""))
+
+
+class Still(MazeEnv):
+    """Every episode begins at one place."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        del options
+        return super().reset(seed=seed, options={"cell": data_cells(load_maze("stitching"))[0]})
+
+
+@pytest.mark.parametrize("algorithm", ["stacq", "td3bc"])
+def test_the_value_beside_a_return_is_the_critics_at_the_start_of_it(algorithm: str, tmp_path: Path) -> None:
+    chosen = plan(options(algorithm))
+    task = make_task(chosen)
+    with Run(tmp_path / "run", {}) as run:
+        protocol = Protocol(Still, 2, Counting(0.9, -1.0), algorithm, "")
+        state = train(task, Schedule((0, 1), 60), run, protocol=protocol, workers=1)
+    start, _ = Still().reset()
+    s = jnp.asarray(task.normaliser.apply(start[None]))
+    lines = [line for line in read_metrics(tmp_path / "run") if "eval/value" in line]
+    assert [line["seed"] for line in lines] == [0, 1]
+    for place, line in enumerate(lines):
+        mine = jax.tree.map(lambda each, place=place: each[place], state)
+        value = task.algorithm.value(mine, s, task.world, task.config)
+        assert value is not None and line["eval/value"] == pytest.approx(float(value[0]), rel=1e-4)
+        length, reward = line["eval/length"], line["eval/return"] / line["eval/length"]  # all steps cost the same
+        discounted = (reward - 1) * (1 - 0.9**length) / (1 - 0.9)
+        assert line["eval/discounted_return"] == pytest.approx(discounted, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("whole", "part"), [(5_000, 1_000), (25_000, 1_000), (100, 100), (2_500, 625), (4_999, 1_000), (1_009, 505), (1, 1)]
+)
+def test_chunks_on_a_gpu_divide_the_interval_or_are_as_even_as_they_can(whole: int, part: int) -> None:
+    assert even_part(whole, 1_000) == part
 
 
 def test_stops_fall_on_evaluations_and_on_ends_of_phases() -> None:

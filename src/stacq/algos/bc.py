@@ -13,6 +13,7 @@ from stacq.nn.learner import Learner, descend, new_learner
 from stacq.nn.mlp import MLP, init_mlp
 
 NEEDS_REACHABILITY = False
+NEEDS_SUCCESSORS = False
 
 
 @jax.tree_util.register_dataclass

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from stacq.algos.world import Batch, World
+from stacq.algos.world import Batch, Pairs, World
 from stacq.nn.mlp import MLP, each_member
 
 STATIC = {"static": True}  # a config field that shapes the compiled program; the others may differ between seeds
@@ -49,3 +49,8 @@ def each(ensemble: MLP, *inputs: jax.Array) -> jax.Array:
 def weight_of_values(alpha: jax.Array | float, q: jax.Array) -> jax.Array:
     """lambda = alpha / mean |Q|, a constant to the gradient (appendix C, with the absolute value it needs)."""
     return alpha / jnp.maximum(jax.lax.stop_gradient(jnp.abs(q).mean()), 1e-6)
+
+
+def overflow_of(pairs: Pairs, slots: int) -> Metrics:
+    """Reachable pairs of a batch beside the own ones, and whether they were more than fit."""
+    return {"pairs": pairs.total.astype(jnp.float32), "overflow": (pairs.total > slots).astype(jnp.float32)}

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, weight_of_values
+from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, overflow_of, weight_of_values
 from stacq.algos.stacq import predicted_reward, reward_loss
 from stacq.algos.world import Batch, Pairs, World, best_extra, draw_pairs, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
 
 NEEDS_REACHABILITY = True
+NEEDS_SUCCESSORS = True
 
 
 @jax.tree_util.register_dataclass
@@ -131,26 +132,25 @@ def actor_loss(
 def update_critic(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     """Algorithm 2, first loop: reward model, critic, slow copy."""
     adam = optax.adam(cfg.learning_rate)
-    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch), adam)
+    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch, world), adam)
     state = state._replace(reward=reward)
     y, exists, pairs = target(state, batch, world, key, cfg)
     critic, more = descend(state.critic, lambda net: critic_loss(net, batch, y, exists), adam)
-    overflow = {"overflow": (pairs.total > cfg.slots).astype(jnp.float32)}
-    return state._replace(critic=follow(critic, cfg.tau)), facts | more | overflow
+    return state._replace(critic=follow(critic, cfg.tau)), facts | more | overflow_of(pairs, cfg.slots)
 
 
 def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     """Algorithm 2, second loop: the policy alone."""
     k_pairs, k_actor = jax.random.split(key)
     critic, reward = state.critic.network, state.reward.network
-    most, best, _ = best_candidate(critic, reward, batch.s, batch.row, world, k_pairs, cfg)
+    most, best, pairs = best_candidate(critic, reward, batch.s, batch.row, world, k_pairs, cfg)
     best = jnp.where(jnp.isfinite(most)[:, None], best, batch.s_next)
     actor, facts = descend(
         state.actor,
         lambda net: actor_loss(net, critic, best, batch, world, k_actor, cfg),
         actor_optimiser(cfg),
     )
-    return state._replace(actor=actor), facts
+    return state._replace(actor=actor), facts | overflow_of(pairs, cfg.slots)
 
 
 def phases(cfg: Config) -> tuple[Phase, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 from stacq.algos import ALGORITHMS
-from stacq.data.registry import task_of
+from stacq.data.registry import own_name, task_of
 from stacq.errors import InputError
 
 # alpha per body (appendices C and D); halfcheetah-medium-expert has one of its own.
@@ -23,11 +23,12 @@ ONESTEP_ALPHA_ANTMAZE = {"umaze": 10.0, "medium": 40.0, "large": 100.0}
 
 AUTHORS = {"pairs": "dataset", "margin": 1e-4}
 """What the authors' code does where it differs from the paper; what belongs to other stages is in docs/stacq.md."""
+AUTHORS_ANTMAZE = {"actor_q": "first", "reward": "row"}
+"""What it does beside that in AntMaze."""
 ROBUST = {"layer_norm": True, "action_pull": 0.01}
 """Critics with LayerNorm, and a second pull that holds every actuator alike (docs/stacq.md)."""
 RECOMMENDED = "recommended"
 """In the place of a variant's name: the one that docs/results.md recommends for the data."""
-ANTMAZE_STACQ = {"targets": "independent", "actor_q": "first", "reward": "row"}
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "stacq": {
         "paper": {},
@@ -97,12 +98,14 @@ def preset(algorithm: str, dataset: str = "", *, variant: str = "paper", small: 
     if maze or small:
         config = replace(config, **(MAZE if maze else SMALL)[algorithm])
     config = replace(config, **VARIANTS[algorithm][variant])
+    if variant == "authors" and _antmaze(dataset):
+        config = replace(config, **AUTHORS_ANTMAZE)
     if small:
         config = replace(config, **SMALL_VARIANTS.get(algorithm, {}).get(variant, {}))
     if maze:
         return Preset(config, evaluations=MAZE_EVALUATIONS)
     if _antmaze(dataset):
-        return Preset(config, normalise=False, reward_shift=-1.0, episodes=100)
+        return Preset(config, normalise=algorithm == "bc", reward_shift=-1.0, episodes=100)
     return Preset(config)
 
 
@@ -135,10 +138,10 @@ def _task_name(dataset: str) -> str:
 
 def _published(algorithm: str, dataset: str) -> dict[str, Any]:
     body, maze = _task_name(dataset), _antmaze(dataset)
-    name = re.sub(r"^stacq/|-v\d+.*$", "", dataset)
+    name = re.sub(r"^stacq/|-v\d+.*$", "", own_name(dataset))
     if algorithm == "stacq":
         if maze:
-            return {"alpha": STACQ_ALPHA_ANTMAZE[maze], **ANTMAZE_STACQ}
+            return {"alpha": STACQ_ALPHA_ANTMAZE[maze], "targets": "independent"}
         found = STACQ_ALPHA_OF_DATASET.get(name, STACQ_ALPHA.get(body))
         return {} if found is None else {"alpha": found}
     if algorithm == "onestep-stacq":

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, weight_of_values
+from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, overflow_of, weight_of_values
 from stacq.algos.world import Batch, Pairs, World, best_extra, draw_pairs, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
 
 NEEDS_REACHABILITY = True
+NEEDS_SUCCESSORS = True
 
 
 @jax.tree_util.register_dataclass
@@ -86,9 +87,14 @@ def predicted_reward(reward: MLP, s: jax.Array, s_next: jax.Array) -> jax.Array:
     return reward(jnp.concatenate([s, s_next], axis=-1))[..., 0]
 
 
-def reward_loss(reward: MLP, batch: Batch) -> tuple[jax.Array, Metrics]:
-    """Eq. (11): mean (r(s, s') - r)^2 over pairs of the data."""
-    loss = jnp.mean((predicted_reward(reward, batch.s, batch.s_next) - batch.r) ** 2)
+def reward_loss(reward: MLP, batch: Batch, world: World) -> tuple[jax.Array, Metrics]:
+    """Eq. (11): mean (r(s, s') - r)^2 over pairs of the data; a predicted s' is none."""
+    error = (predicted_reward(reward, batch.s, batch.s_next) - batch.r) ** 2
+    if world.recorded is None:
+        loss = error.mean()
+    else:
+        recorded = world.recorded[batch.row]
+        loss = jnp.where(recorded, error, 0.0).sum() / jnp.maximum(recorded.sum(), 1)
     return loss, {"reward_loss": loss}
 
 
@@ -193,7 +199,7 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
     k_pairs, k_target, k_actor = jax.random.split(key, 3)
     pairs = draw_pairs(world.extras, batch.row, k_pairs, cfg.slots)
     adam = optax.adam(cfg.learning_rate)
-    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch), adam)
+    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch, world), adam)
     learned = edges(batch, pairs, world, reward.network, cfg)
     y = target(state, learned, world, k_target, cfg)
     critic, more = descend(state.critic, lambda net: critic_loss(net, learned, y), adam)
@@ -203,8 +209,8 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
         lambda net: actor_loss(net, critic.network, best, batch, world, k_actor, cfg),
         actor_optimiser(cfg),
     )
-    overflow = {"overflow": (pairs.total > cfg.slots).astype(jnp.float32), "pairs": pairs.total.astype(jnp.float32)}
-    return State(follow(actor, cfg.tau), follow(critic, cfg.tau), reward), facts | more | last | overflow
+    facts |= more | last | overflow_of(pairs, cfg.slots)
+    return State(follow(actor, cfg.tau), follow(critic, cfg.tau), reward), facts
 
 
 def phases(cfg: Config) -> tuple[Phase, ...]:

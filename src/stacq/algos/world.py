@@ -70,11 +70,12 @@ class World:
     """Read-only surroundings of a training run, one copy for all seeds."""
 
     rows: Rows
-    anchors: jax.Array  # [V] rows that batches are drawn from: successor known, or terminal
+    anchors: jax.Array  # [V] rows that batches are drawn from
     usable: jax.Array  # [N] bool, whether a row is among them
     chained: jax.Array  # [N] bool, the row after is the next step of the same episode
     ensemble: MLP | None  # forward members: (s, scaled action) -> s' - s, the models' own scaling folded in
     extras: Extras | None
+    recorded: jax.Array | None = None  # [N] bool, whether a row's s_next was recorded; none where all anchors' were
 
     def forward(self, s: jax.Array, a: jax.Array) -> jax.Array:
         """f(s, a): the ensemble's mean prediction of the next state, [..., S]; `a` in [-1, 1]."""
@@ -172,13 +173,15 @@ def make_world(
     *,
     ways: Float32s | None = None,
     reward_shift: float = 0.0,
+    every_row: bool = False,
 ) -> World:
     """Put everything on the device. Algorithms that need no dynamics, sets or actions that lead there are given none.
 
-    `ways` are those of `reach.ways.leading_actions`. With dynamics, states must be shown as these were fitted.
+    Batches are drawn from rows whose successor is known or whose task is over, or from `every_row`. `ways` are those of
+    `reach.ways.leading_actions`. With dynamics, states must be shown as these were fitted.
     """
     assert dynamics is None or normaliser is dynamics.normaliser, "the models know states in their own units only"
-    usable = dataset.successor_known | dataset.terminals
+    usable = dataset.successor_known | dataset.terminals | every_row
     anchors = np.flatnonzero(usable)
     if len(anchors) == 0:
         raise InputError(
@@ -202,6 +205,7 @@ def make_world(
         chained=jnp.asarray(chained(dataset)),
         ensemble=None if dynamics is None else frozen_for(jax.default_backend(), _folded(dynamics)),
         extras=None if sets is None or dynamics is None else _extras(sets, dynamics, ways),
+        recorded=None if dataset.successor_known[anchors].all() else jnp.asarray(dataset.successor_known),
     )
 
 

@@ -3,6 +3,7 @@
 import difflib
 import re
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from stacq.errors import InputError
@@ -180,6 +181,7 @@ def _all() -> dict[str, DatasetInfo]:
 
 
 DATASETS = _all()
+_BY_FILE = {Path(info.remote).stem: info.name for info in DATASETS.values() if info.remote}
 
 
 def find(name: str) -> DatasetInfo:
@@ -244,9 +246,14 @@ def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
     return Recipe(replace(base, name=full, rows=rows), quality, rows, seed)
 
 
+def own_name(name: str) -> str:
+    """The name of the dataset whose file is called so on D4RL's server; any other name as it is."""
+    return _BY_FILE.get(name, name)
+
+
 def task_of(name: str) -> Task | None:
     """The task behind a dataset name, a Gymnasium id such as `Hopper-v5`, or a D4RL task name; else None."""
-    name = re.split(r"[@+]", name)[0]
+    name = re.split(r"[@+]", own_name(name))[0]
     if name in DATASETS:
         return DATASETS[name].task
     key = name.lower().rsplit("-v", 1)[0]

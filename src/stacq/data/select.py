@@ -17,7 +17,7 @@ def best_episodes(dataset: Dataset, share: float) -> Dataset:
     """
     if not 0 < share <= 1:
         raise InputError(f"share {share}", expected="above 0 and at most 1", fix="use --top 0.1 for the best tenth")
-    count = max(1, int(share * dataset.episodes))
+    count = max(1, int(share * dataset.episodes + 1e-9))  # 0.29 of 100 is 29, whatever the product's last digit
     return take_episodes(dataset, np.sort(np.argsort(-dataset.returns, kind="stable")[:count]))
 
 

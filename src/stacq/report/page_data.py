@@ -12,12 +12,11 @@ import numpy as np
 from stacq.errors import InputError
 from stacq.evaluation import EpisodeRecord
 from stacq.runs import read_metrics, read_records
-from stacq.training.finished import RESULT
+from stacq.training.finished import NAMES, RESULT
 from stacq.types import Float64s, Floats, Ints
 
 Cell = tuple[int, int]  # x, y with 0, 0 at the top left
 
-NAMES = {"stacq": "StaCQ", "onestep-stacq": "One-step StaCQ", "td3bc": "TD3+BC", "bc": "BC"}
 LAST = 10  # evaluations in the third column of the results
 
 

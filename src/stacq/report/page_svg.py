@@ -12,7 +12,7 @@ from stacq.types import Float64s
 DASH = "–"  # what stands where a number is not known
 MINUS = "−"
 SLOTS = 7  # colours in page.css
-KNOWN = {"StaCQ": 0, "TD3+BC": 1, "BC": 2, "One-step StaCQ": 3}  # the same colours on every page
+KNOWN = {"StaCQ": 0, "TD3+BC": 1, "BC": 2, "OneStep StaCQ": 3}  # the same colours on every page
 TINY, LARGE, HUGE = 1e-3, 1e4, 1e9  # where the numbers along an axis change their form
 MOST_POINTS = 400  # of one line in a chart
 

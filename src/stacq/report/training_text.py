@@ -17,7 +17,7 @@ from stacq.training.train import Report
 
 SHOWN = ("critic_loss", "actor_loss", "q")  # of the losses, in a line
 PLAIN_SECONDS = 30.0  # between two lines where there is no terminal
-SETTLED = 2  # chunks before a rate is believed: the first one compiles
+SETTLED = 3  # chunks before a rate is believed: the first one compiles, the next may be a few steps long
 LONG = 20 * 60  # seconds; beyond that a run is told how to be shorter
 
 
@@ -90,7 +90,7 @@ class TrainingDisplay:
         )
         self.task: TaskID | None = None
         self.facts = ""
-        self.chunks, self.printed = 0, time.monotonic()
+        self.chunks, self.until, self.printed = 0, 0, time.monotonic()
 
     def __enter__(self) -> "TrainingDisplay":
         if self.live:
@@ -106,6 +106,8 @@ class TrainingDisplay:
         (self.bar.console if self.live else self.console).print(text, soft_wrap=True)
 
     def update(self, report: Report) -> None:
+        if report.until != self.until:
+            self.chunks, self.until = 0, report.until
         self.chunks += not report.losses
         if self.chunks == SETTLED and not report.losses:
             self.say(self.estimate(report))
@@ -122,10 +124,12 @@ class TrainingDisplay:
 
     def estimate(self, report: Report) -> str:
         """How long the rest will take at the speed just measured, and what would shorten it."""
-        left = (report.total - report.step) / max(report.rate, 1e-9)
+        left = (report.until - report.step) / max(report.rate, 1e-9)
         device = jax.default_backend()
         seeds = plural(self.seeds, "seed")
         text = f"{report.rate:,.0f} steps/s of {seeds} on this {device}: about {duration(left)} to go"
+        if report.until < report.total:
+            text += f" to step {report.until:,} of {report.total:,}, where another phase begins"
         if left < LONG:
             return text
         ways = ["a GPU"] * (device == "cpu") + ["--small"] * (not self.plan.options.small)

@@ -9,6 +9,8 @@ from stacq.errors import InputError
 from stacq.policy import Policy
 
 CONFIG, RESULT, POLICIES = "config.json", "result.json", "policies"
+NAMES = {"stacq": "StaCQ", "onestep-stacq": "OneStep StaCQ", "td3bc": "TD3+BC", "bc": "BC"}
+"""What algorithms are called in tables and pictures."""
 
 
 class Finished(NamedTuple):

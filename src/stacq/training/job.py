@@ -30,7 +30,7 @@ from stacq.reach.sets import ReachableSets
 from stacq.reach.ways import leading_actions
 from stacq.runs import RUNS, Run
 from stacq.training.evaluations import Protocol
-from stacq.training.finished import RESULT, final_policies
+from stacq.training.finished import NAMES, RESULT, final_policies
 from stacq.training.train import Listener, Schedule, Task, check_schedule, train
 from stacq.types import Float32s
 
@@ -124,7 +124,7 @@ def named(options: Options, dataset: Dataset) -> Options:
 
 def label(options: Options) -> str:
     """A name for tables and pictures, of `named` options."""
-    name = {"stacq": "StaCQ", "onestep-stacq": "OneStep StaCQ", "td3bc": "TD3+BC", "bc": "BC"}[options.algorithm]
+    name = NAMES[options.algorithm]
     if options.top < 1:
         name = f"{100 * options.top:g} % {name}"
     parts = [] if options.variant == "paper" else [options.variant]
@@ -231,10 +231,17 @@ def short_name(dataset: Dataset) -> str:
 def make_task(plan: Plan, say: Callable[[str], None] | None = None) -> Task:
     """Everything on the device."""
     dataset, chosen, normaliser = plan.dataset, plan.preset, plan.normaliser
-    ways = _ways(plan, say)
-    world = make_world(dataset, normaliser, plan.dynamics, plan.sets, ways=ways, reward_shift=chosen.reward_shift)
-    bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     name = plan.options.algorithm
+    world = make_world(
+        dataset,
+        normaliser,
+        plan.dynamics,
+        plan.sets,
+        ways=_ways(plan, say),
+        reward_shift=chosen.reward_shift,
+        every_row=not ALGORITHMS[name].NEEDS_SUCCESSORS,
+    )
+    bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     sizes = Sizes(dataset.observation_size, dataset.action_size)
     return Task(name, ALGORITHMS[name], chosen.config, world, sizes, normaliser, bounds)
 

@@ -76,8 +76,9 @@ class Report(NamedTuple):
 
     step: int
     total: int
+    until: int  # the last step of this phase: the next one may have another speed
     rate: float  # steps per second of late
-    losses: Mapping[str, list[float]]  # by metric, a value per seed; empty between two evaluations
+    losses: Mapping[str, list[float]]  # by metric, a value per seed that goes on; empty between two evaluations
     scores: Mapping[int, float]  # by seed: the last score, or return where no score is known
 
 
@@ -147,6 +148,16 @@ def stops(phases: tuple[Phase, ...], every: int) -> list[tuple[Phase, int, int]]
     return found
 
 
+def even_part(whole: int, most: int) -> int:
+    """The largest number up to `most` that divides `whole`, or, where only small ones do, the size of even parts.
+
+    The last of these is shorter. On a GPU that is a second program to compile, which costs less than many chunks.
+    """
+    divisor = next(count for count in range(min(whole, most), 0, -1) if whole % count == 0)
+    parts = -(-whole // most)
+    return divisor if 2 * divisor >= min(whole, most) else -(-whole // parts)
+
+
 class _Trainer:
     def __init__(
         self,
@@ -163,7 +174,8 @@ class _Trainer:
         self.advance = compiled_advance()
         self.value = _compiled_value(task.name)
         self.phases = task.algorithm.phases(task.config)
-        self.total = sum(phase.steps for phase in self.phases)
+        self.ends = dict(zip(self.phases, itertools.accumulate(phase.steps for phase in self.phases), strict=True))
+        self.total = self.until = self.ends[self.phases[-1]]
         self.alive: Bools = np.ones(len(schedule.seeds), dtype=np.bool_)
         self.scores: dict[int, float] = {}
         self.rate = 0.0
@@ -194,6 +206,7 @@ class _Trainer:
 
     def _stretch(self, phase: Phase, carry: Carry, first: int, last: int, evaluator: Evaluator | None) -> Carry:
         """From one evaluation to the next, or from where a killed run left off."""
+        self.until = self.ends[phase]
         done, turn = int(carry.step), len(phase.updates)
         while done < last:
             turns = self._turns((last - done) // turn, (last - first) // turn, turn)
@@ -209,9 +222,9 @@ class _Trainer:
         return carry
 
     def _turns(self, left: int, whole: int, turn: int) -> int:
-        """How many rounds come next. On a GPU the number is compiled in, so it is the same every time."""
+        """How many rounds come next. On a GPU the number is compiled in, so it is the same again and again."""
         if jax.default_backend() != "cpu":
-            return min(left, next(count for count in range(min(whole, GPU_TURNS), 0, -1) if whole % count == 0))
+            return min(left, even_part(whole, GPU_TURNS))
         return max(1, min(left, int(self.rate / turn * CHUNK_SECONDS)))
 
     def _save(self, carry: Carry, *, at_once: bool = False) -> None:
@@ -242,15 +255,15 @@ class _Trainer:
                 f"every seed was lost by step {step:,}; metrics.jsonl in {self.run.directory} shows how.\n"
                 "A smaller alpha (`--set alpha=...`) or learning rate often helps."
             )
-        self._tell(step, {name: values.tolist() for name, values in means.items()})
+        self._tell(step, {name: values[self.alive].tolist() for name, values in means.items()})
 
     def _lost(self, metrics: Mapping[str, float]) -> str:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 return f"{name} is {value}"
-        q = metrics.get("q", 0.0)
-        if abs(q) > self.limit:
-            return f"the critics' mean value is {q:.3g}, {EXPLODED} times more than any return of these rewards"
+        for name in ("q", "q_policy"):
+            if abs(value := metrics.get(name, 0.0)) > self.limit:
+                return f"the critics' mean value, {name}, is {value:.3g}, {EXPLODED} times any return of these rewards"
         return ""
 
     def _snapshot(self, state: Any, step: int) -> Snapshot:
@@ -347,7 +360,7 @@ class _Trainer:
 
     def _tell(self, step: int, losses: Mapping[str, list[float]]) -> None:
         if self.listener:
-            self.listener(Report(step, self.total, self.rate, losses, dict(self.scores)))
+            self.listener(Report(step, self.total, self.until, self.rate, losses, dict(self.scores)))
 
     def _finish(self, state: Any) -> None:
         places = np.flatnonzero(self.alive).tolist()
