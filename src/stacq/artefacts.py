@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
 from stacq.errors import InputError
-from stacq.files import appearing, content_hash, home, replacing, unwritable, write_json
+from stacq.files import appearing, content_hash, home, replacing, share, unwritable, write_json
 from stacq.types import Array
 
 ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
@@ -53,6 +54,7 @@ def write_artefact(
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
+    directory = check_place(directory, kind)
     arrays = {key: np.asarray(value, order="C") for key, value in arrays.items()}  # single numbers stay so
     artefact = Artefact(directory, kind, config, parents, content_hash(arrays), arrays)
     manifest = {
@@ -67,6 +69,7 @@ def write_artefact(
             save_file(arrays, staging / ARRAYS)
             with open(staging / ARRAYS, "rb") as handle:
                 os.fsync(handle.fileno())
+            share(staging / ARRAYS)
             write_json(staging / MANIFEST, manifest)
             remove_artefact(directory)
     except (OSError, SafetensorError) as error:  # a full disk is told in the library's own class
@@ -74,11 +77,36 @@ def write_artefact(
     return artefact
 
 
+def check_place(directory: Path, kind: str) -> Path:
+    """The absolute path of an artefact to be; refused where something else would go for it."""
+    directory = directory.resolve()
+    try:
+        taken = directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
+    except OSError as error:
+        raise unwritable(directory, error) from error
+    if taken and _kind_of(directory) != kind:
+        raise InputError(
+            "there is something else here, which an artefact would replace",
+            where=directory,
+            expected=f"no such place yet, an empty directory, or an older {kind} artefact",
+            fix="choose another place",
+        )
+    return directory
+
+
+def _kind_of(directory: Path) -> str | None:
+    """What a manifest says; nothing where there is none that can be read."""
+    try:
+        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return manifest.get("kind") if isinstance(manifest, dict) else None
+
+
 def kept_arrays(path: Path, make: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
     """Part of a longer work: from its file if an earlier run left it whole, else made and left there."""
-    if path.exists():
-        with np.load(path, allow_pickle=False) as archive:
-            return dict(archive)
+    with contextlib.suppress(OSError, ValueError, EOFError, BadZipFile), open(path, "rb") as handle:
+        return dict(np.load(handle, allow_pickle=False))
     arrays: dict[str, Any] = dict(make())
     with replacing(path) as temporary, open(temporary, "wb") as handle:
         np.savez(handle, **arrays)

@@ -266,8 +266,10 @@ class Reach:
 
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
-    dynamics: Path
-    """Directory that `stacq dynamics fit` made."""
+    dynamics: Path | None = None
+    """Directory that `stacq dynamics fit` made; by default dynamics are fitted first, or taken from the cache."""
+    dynamics_preset: Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"] = "default"
+    """The recipe, where they are fitted here."""
     criterion: Literal["paper", "calibrated"] = "paper"
     """The published test, or one that refines the action and knows the models' error on held-out rows."""
     epsilon: float = 0.1
@@ -284,18 +286,20 @@ class Reach:
     """Clip inverse actions to the action bounds before they are tried; the calibrated criterion always does."""
     cap: int | None = None
     """Most states per set."""
+    seed: int = 42
+    """Of the uniform actions, of the rows that the test is judged on, and of what a cap leaves out."""
     engine: Literal["cpu", "gpu"] | None = None
     """Which engine searches the boxes; both give the same sets. Default: the GPU's where there is one."""
-    out: Path | None = None
-    """Where to draw the picture (.png or .svg); by default in the cache directory."""
+    picture: Path | None = None
+    """Where to draw (.png or .svg); by default in the cache directory, where the sets are."""
     bounds: Stated = Bounds()
     STOPPED: ClassVar[str] = "finished chunks are kept, and the same command goes on from there"
 
     def run(self) -> None:
         from stacq.data.load import load
         from stacq.dynamics.models import Dynamics
-        from stacq.pipeline import find_reachable
-        from stacq.reach.build import ReachConfig
+        from stacq.pipeline import find_reachable, fit_dynamics
+        from stacq.reach.build import ReachConfig, resolved
 
         options = ReachConfig(
             criterion=self.criterion,
@@ -306,9 +310,12 @@ class Reach:
             clip=self.clip,
             recall=self.recall,
             cap=self.cap,
+            seed=self.seed,
         )
+        resolved(options)
         dataset = load(self.source, conventions=self.bounds.conventions)
-        find_reachable(dataset, Dynamics.load(self.dynamics), options, engine=self.engine, out=self.out)
+        fitted = Dynamics.load(self.dynamics) if self.dynamics else fit_dynamics(dataset, self.dynamics_preset).dynamics
+        find_reachable(dataset, fitted, options, engine=self.engine, picture=self.picture)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ def replacing(path: Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb") as handle:
             os.fsync(handle.fileno())
-        temporary.chmod(0o666 & ~_umask())
+        share(temporary)
         os.replace(temporary, path)
         _sync_directory(path.parent)
     except OSError as error:
@@ -98,10 +98,11 @@ def _temporary_beside(path: Path) -> Path:
     return Path(name)
 
 
-def _umask() -> int:
+def share(path: Path) -> None:
+    """Let a file be read by whoever may read what this user makes; temporary files begin as private."""
     mask = os.umask(0)
     os.umask(mask)
-    return mask
+    path.chmod(0o666 & ~mask)
 
 
 def _sync_directory(directory: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,20 +11,20 @@ from rich.console import Console
 
 from stacq.algos import ALGORITHMS
 from stacq.algos.presets import preset
-from stacq.artefacts import cache_directory
+from stacq.artefacts import cache_directory, check_place
 from stacq.data.dataset import Dataset
-from stacq.dynamics.fit import PRESETS, fit
+from stacq.dynamics.fit import PRESETS, Fit, fit
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import measure
 from stacq.errors import InputError
 from stacq.files import check_writable, write_json
 from stacq.progress import progress
-from stacq.reach.build import ReachConfig, reachable_sets, resolved
+from stacq.reach.build import ReachConfig, kept_at, reachable_sets, resolved
 from stacq.reach.join import Engine
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching, stitching
 from stacq.report.dynamics_figure import draw_quality
-from stacq.report.dynamics_text import print_quality
+from stacq.report.dynamics_text import print_again, print_quality
 from stacq.report.inspect import picture_path
 from stacq.report.reach_figure import draw_stitching
 from stacq.report.reach_text import print_stitching
@@ -48,43 +49,58 @@ def fit_dynamics(
     """Fit, report, save; dynamics that were fitted before with the same data and options are reused."""
     console = Console()
     fitting = PRESETS[recipe]
-    config = replace(fitting, seed=seed, max_epochs=epochs or fitting.max_epochs)
+    config = replace(fitting, seed=seed, max_epochs=fitting.max_epochs if epochs is None else epochs)
     directory = out or cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
     if out is None and directory.exists():
         before = Dynamics.load(directory)
         if len(before.held_out):
             console.print(f"fitted before: {directory}", soft_wrap=True)
+            if not (directory / QUALITY).exists():  # stopped between the fit and its report
+                _report(Fit(before, ()), dataset, directory, console)
+            print_again(json.loads((directory / QUALITY).read_text(encoding="utf-8")), console)
             return Fitted(before, directory)
         console.print("fitted before, but the rows held out were not kept: fitting again")
+    check_place(directory, KIND)
     check_writable(directory)
     console.print(f"{config.forward_members} forward and {config.inverse_members} inverse members, {recipe} recipe")
     with progress("fitting dynamics", config.max_epochs, "epochs") as update:
         done = fit(dataset, config, on_epoch=lambda curve: update(curve.epoch + 1))
     done.dynamics.save(directory)
-    quality = measure(done, dataset)
-    print_quality(quality, console)
-    save_figure(draw_quality(quality, done.curves), directory / "fit.png")
-    write_json(directory / QUALITY, quality.to_json())
+    _report(done, dataset, directory, console)
     console.print(f"dynamics: {directory} (picture: fit.png, numbers: {QUALITY})", soft_wrap=True)
     return Fitted(done.dynamics, directory)
 
 
+def _report(done: Fit, dataset: Dataset, directory: Path, console: Console) -> None:
+    quality = measure(done, dataset)
+    print_quality(quality, console)
+    save_figure(draw_quality(quality, done.curves), directory / "fit.png")
+    write_json(directory / QUALITY, {**quality.to_json(), "curves": [curve.to_json() for curve in done.curves]})
+
+
 def find_reachable(
-    dataset: Dataset, dynamics: Dynamics, config: ReachConfig, *, engine: Engine | None = None, out: Path | None = None
+    dataset: Dataset,
+    dynamics: Dynamics,
+    config: ReachConfig,
+    *,
+    engine: Engine | None = None,
+    picture: Path | None = None,
 ) -> tuple[ReachableSets, Stitching]:
     """Reachable sets with their report and picture; sets that were found before are reused."""
     console = Console()
-    picture = out or picture_path(dataset, f"-reach-{dynamics.fingerprint[:8]}")
+    directory = kept_at(dataset, dynamics, config)
+    picture = picture or picture_path(dataset, f"-reach-{directory.name[:8]}")
     figure_format(picture)
     check_writable(picture)
     _check_sizes(dynamics, dataset)
     engine = engine or ("cpu" if jax.default_backend() == "cpu" else "gpu")
     with progress("reachable sets", len(dataset), "states") as update:
-        sets = reachable_sets(dataset, dynamics, config, engine=engine, progress=update, log=console.print)
+        say = partial(console.print, soft_wrap=True)
+        sets = reachable_sets(dataset, dynamics, config, engine=engine, progress=update, log=say)
     found = stitching(sets, dataset)
     print_stitching(found, sets.config, console)
     save_figure(draw_stitching(dataset, sets, found), picture)
-    console.print(f"picture: {picture}", soft_wrap=True)
+    console.print(f"sets: {directory}\npicture: {picture}", soft_wrap=True)
     return sets, found
 
 

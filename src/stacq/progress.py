@@ -8,9 +8,12 @@ from typing import Protocol
 
 
 class Update(Protocol):
-    """Called with the amount done so far, and the total where it is known only later."""
+    """Called with the amount done so far, and the total where it is known only later.
 
-    def __call__(self, done: int, total: int | None = None) -> None: ...
+    What was `kept` from an earlier run says nothing about the speed of this one. A longer work may name its `phase`.
+    """
+
+    def __call__(self, done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None: ...
 
 
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
@@ -23,47 +26,70 @@ def progress(label: str, total: int | None, unit: str) -> Iterator[Update]:
         yield update
 
 
+class Speed:
+    """How fast it goes since the first new piece of work began."""
+
+    def __init__(self) -> None:
+        self.began, self.before = time.monotonic(), 0
+
+    def rate(self, done: int, *, kept: bool) -> float:
+        """Pieces per second; 0 where nothing is known yet."""
+        if kept:
+            self.began, self.before = time.monotonic(), done
+        return (done - self.before) / max(time.monotonic() - self.began, 1e-9)
+
+
 @contextlib.contextmanager
 def _bar(label: str, total: int | None, unit: str) -> Iterator[Update]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(unit),
-        TextColumn("{task.fields[rate]}"),
-        TimeRemainingColumn(),
+        TextColumn("{task.fields[speed]}"),
     )
-    started = time.monotonic()
+    speed, whole = Speed(), total
     with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(label, total=total, rate="")
+        task = bar.add_task(label, total=total, speed="")
 
-        def update(done: int, total: int | None = None) -> None:
-            rate = done / max(time.monotonic() - started, 1e-9)
-            bar.update(task, completed=done, total=total, rate=f"{rate:,.0f}/s")
+        def update(done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None:
+            nonlocal whole
+            whole = total or whole
+            told = _speed_text(done, whole, speed.rate(done, kept=kept))
+            bar.update(task, description=_named(label, phase), completed=done, total=whole, speed=told)
 
         yield update
 
 
 @contextlib.contextmanager
 def _lines(label: str, total: int | None, unit: str) -> Iterator[Update]:
-    started = last = time.monotonic()
+    speed, last = Speed(), time.monotonic()
 
-    def update(done: int, total: int | None = total) -> None:
+    def update(done: int, total: int | None = total, *, kept: bool = False, phase: str = "") -> None:
         nonlocal last
-        now = time.monotonic()
-        if now - last >= PLAIN_SECONDS:
-            last = now
-            print(_line(label, done, total, unit, now - started), file=sys.stderr, flush=True)
+        rate = speed.rate(done, kept=kept)
+        if time.monotonic() - last >= PLAIN_SECONDS:
+            last = time.monotonic()
+            print(_line(_named(label, phase), done, total, unit, rate), file=sys.stderr, flush=True)
 
     yield update
 
 
-def _line(label: str, done: int, total: int | None, unit: str, seconds: float) -> str:
-    rate = done / max(seconds, 1e-9)
-    text = f"{label}: {done:,}" + (f" of {total:,}" if total else "") + f" {unit}, {rate:,.0f}/s"
-    if total and done > 1:
-        text += f", {(total - done) / rate:,.0f} s left"
-    return text
+def _named(label: str, phase: str) -> str:
+    return f"{label} ({phase})" if phase else label
+
+
+def _line(label: str, done: int, total: int | None, unit: str, rate: float) -> str:
+    told = _speed_text(done, total, rate)
+    return f"{label}: {done:,}" + (f" of {total:,}" if total else "") + f" {unit}" + (f", {told}" if told else "")
+
+
+def _speed_text(done: int, total: int | None, rate: float) -> str:
+    """Pieces per second, or seconds per piece where that says more, and the time left."""
+    if rate <= 0:
+        return ""
+    text = f"{rate:,.0f}/s" if rate >= 1 else f"{1 / rate:,.1f} s each"
+    return f"{text}, {(total - done) / rate:,.0f} s left" if total else text

@@ -10,6 +10,7 @@ Floats = NDArray[np.floating[Any]]
 Float32s = NDArray[np.float32]
 Float64s = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Rows = NDArray[np.int32] | NDArray[np.int64]  # numbers of rows, where there may be hundreds of millions
 Bools = NDArray[np.bool_]
 Array = NDArray[Any]
 

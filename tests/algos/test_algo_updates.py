@@ -11,7 +11,8 @@ import pytest
 from algo_cases import A, S, batch_of, random_net, small_world
 
 from stacq.algos import ALGORITHMS, bc, onestep, stacq, td3bc
-from stacq.algos.common import Sizes
+from stacq.algos.common import Sizes, overflow_of
+from stacq.algos.world import draw_pairs
 from stacq.nn.learner import Learner, follow
 from stacq.training.loop import Carry, advance, chance, init_states, per_seed, seed_keys, zero_sums
 
@@ -289,13 +290,19 @@ def test_each_network_learns_from_those_of_the_algorithm_and_no_others(name: str
         assert changed == TAUGHT_BY_NEW.get((name, update), set())
 
 
-@pytest.mark.parametrize(
-    ("name", "update"), [("stacq", "update"), ("onestep-stacq", "update_critic"), ("onestep-stacq", "update")]
-)
 @pytest.mark.parametrize("slots", [4, 17, 18, 64])
-def test_pairs_and_overflows_are_counted(name: str, update: str, slots: int) -> None:
-    world, cfg = small_world(sizes=[3] * 12), replace(CONFIGS[name], slots=slots)
-    state = jax.tree.map(lambda each: each[0], started(name, (3,)))
-    rows = (0, 2, 5, 6, 8, 9)  # within episodes: the set of the row after is as large as their own
-    _, facts = getattr(ALGORITHMS[name], update)(state, batch_of(world, rows), world, jax.random.key(1), cfg)
+def test_pairs_and_overflows_are_counted(slots: int) -> None:
+    extras = small_world(sizes=[3] * 12).extras
+    assert extras is not None
+    facts = overflow_of(draw_pairs(extras, jnp.arange(6), jax.random.key(1), slots), slots)
     assert (float(facts["pairs"]), float(facts["overflow"])) == (18, float(slots < 18))
+
+
+@pytest.mark.parametrize("name", ["stacq", "onestep-stacq"])
+def test_every_update_with_pairs_reports_them(name: str) -> None:
+    world, cfg, key = small_world(), CONFIGS[name], jax.random.key(0)
+    state = jax.tree.map(lambda each: each[0], started(name, (3,)))
+    for phase in ALGORITHMS[name].phases(cfg):
+        for update in phase.updates:
+            facts = jax.eval_shape(update, state, batch_of(world, (0, 4)), world, key, cfg)[1]
+            assert {"pairs", "overflow"} <= set(facts)

@@ -252,3 +252,83 @@ def test_presets_build(data: Dataset) -> None:
 def test_too_little_data_is_refused(data: Dataset) -> None:
     with pytest.raises(InputError, match="known successor"):
         fit(linear_data([10, 10]), CONFIG)
+
+
+def test_states_are_left_as_they_are_where_that_is_asked_for(data: Dataset) -> None:
+    """As AntMaze's presets do."""
+    short = replace(CONFIG, max_epochs=1)
+    plain, scaled = (fit(data, replace(short, normalise=each)).dynamics.normaliser for each in (False, True))
+    assert plain.is_identity and not scaled.is_identity
+
+
+@pytest.mark.parametrize("rows", [45_000, 80_000])
+def test_a_tenth_of_the_rows_is_kept_for_validation(rows: int) -> None:
+    split = fitting._split(jax.random.key(0), 2, rows, CONFIG)
+    assert (split.training.shape, split.validation.shape) == ((2, rows - rows // 10), (2, rows // 10))
+
+
+def test_validation_counts_every_row_once(data: Dataset, fitted: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole chunks and a rest."""
+    rows = np.flatnonzero(data.successor_known)
+    held = fitting._rows(data, rows, fitted.dynamics.normaliser, CONFIG)[0]
+    forward = fitted.dynamics.models.forward
+    learner = fitting._learner(forward, fitting._optimiser(CONFIG, 1))
+    chosen = jax.numpy.asarray(np.random.default_rng(0).permutation(len(rows))[: 3 * 70].reshape(3, 70))
+    whole = [
+        float(fitting._loss(member, *fitting._forward_batch(held, mine))) for member, mine in members(forward, chosen)
+    ]
+    for chunk in (7, 32, 69, 70, 200):
+        monkeypatch.setattr(fitting, "VALIDATION_CHUNK", chunk)
+        _, losses = fitting._judge(learner, held, chosen, fitting._forward_batch, jax.numpy.ones(3, bool))
+        np.testing.assert_allclose(losses, whole, rtol=1e-5)
+
+
+def members(ensemble: Any, rows: Any) -> list[tuple[Any, Any]]:
+    return [(jax.tree.map(lambda each, place=place: each[place], ensemble), rows[place]) for place in range(len(rows))]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"max_epochs": 0}, "max_epochs is 0"),
+        ({"max_epochs": -3}, "max_epochs is -3"),
+        ({"batch": 0}, "batch is 0"),
+        ({"inverse_members": 0}, "inverse_members is 0"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan"),
+        ({"validation": 1.0}, "validation is 1.0"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(data: Dataset, change: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        fit(data, replace(CONFIG, **change))
+
+
+def test_a_fit_that_never_was_one_is_refused(data: Dataset) -> None:
+    """Untrained networks would be handed on as dynamics."""
+    with pytest.raises(InputError, match="5 of 5 members never had a finite validation loss"):
+        fit(data, replace(CONFIG, learning_rate=1e30, max_epochs=2))
+
+
+def test_many_rows_are_predicted_in_blocks(data: Dataset, fitted: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    s, a = data.observations[:50], data.actions[:50]
+    whole = fitted.dynamics.predict(s, a), fitted.dynamics.spread(s, a), fitted.dynamics.infer(s, s + 0.1)
+    monkeypatch.setattr("stacq.dynamics.models.BLOCK", 16)
+    parts = fitted.dynamics.predict(s, a), fitted.dynamics.spread(s, a), fitted.dynamics.infer(s, s + 0.1)
+    for one, other in zip(whole, parts, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+    folded = fitted.dynamics.predict(s.reshape(5, 10, -1), a.reshape(5, 10, -1))
+    np.testing.assert_array_equal(folded.reshape(parts[0].shape), parts[0])
+    assert fitted.dynamics.predict(s[:0], a[:0]).shape == (0, s.shape[1])
+
+
+def test_what_float32_cannot_hold_is_refused(data: Dataset, fitted: Fit) -> None:
+    s, a = data.observations[:3].astype(np.float64), data.actions[:3]
+    s[1, 0] = 1e300
+    with pytest.raises(InputError, match=r"observations hold 1e\+300 at \[1, 0\]"):
+        fitted.dynamics.predict(s, a)
+    with pytest.raises(InputError, match="the same number of rows"):
+        fitted.dynamics.predict(data.observations[:3], data.actions[:5])
+    with pytest.raises(InputError, match="expected: numbers"):
+        fitted.dynamics.predict([["a"] * s.shape[1]], a[:1])
+    with pytest.raises(InputError, match="expected: numbers"):
+        fitted.dynamics.predict([[1.0], [1.0, 2.0]], a[:2])

@@ -156,10 +156,11 @@ def test_equals_brute_force(name: str, engine: Engine) -> None:
     assert_same(box_join(*case, engine=engine), brute_force(*case))
 
 
+@engines
 @pytest.mark.parametrize("name", REGULAR)
-def test_equals_an_r_tree(name: str) -> None:
+def test_equals_an_r_tree(name: str, engine: Engine) -> None:
     case = REGULAR[name](np.random.default_rng(1))
-    assert_same(box_join(*case), rtree_join(*case))
+    assert_same(box_join(*case, engine=engine), rtree_join(*case))
 
 
 def whole(draw: st.DrawFn, rows: int, dims: int) -> Float32s:

@@ -4,7 +4,7 @@ import errno
 import signal
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,9 @@ from stacq.artefacts import cache_directory, read_artefact
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import Dynamics, Models, forward_mean, inverse_mean
 from stacq.nn.mlp import MLP
-from stacq.reach.build import ReachConfig, reachable_sets, resolved
-from stacq.reach.ranges import range_actions, ranges, widened
+from stacq.reach.build import ReachConfig, kept_at, reachable_sets, resolved
+from stacq.reach.criterion import Pairs
+from stacq.reach.ranges import box_sizes, range_actions, ranges, widened
 from stacq.reach.sets import ReachableSets, own_present
 
 STEP = 0.1
@@ -132,6 +133,56 @@ def test_chunks_do_not_change_the_sets(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert whole.facts == pieces.facts
 
 
+@pytest.mark.parametrize("cap", [None, 3])
+def test_nor_does_the_number_of_pairs_that_are_held_at_a_time(
+    cap: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    dataset, dynamics = learned()
+    config = ReachConfig(epsilon=0.5, cap=cap)
+    whole = reachable_sets(dataset, dynamics, config)
+    monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
+    monkeypatch.setattr(module, "FEW", 3)
+    monkeypatch.setattr(module, "CROWD", 50)
+    sizes: list[int] = []
+    keep = module._Maker._tested
+
+    def noting(self: Any, anchors: Any, low: Any, high: Any) -> Any:
+        sizes.append(len(anchors))
+        return keep(self, anchors, low, high)
+
+    monkeypatch.setattr(module._Maker, "_tested", noting)
+    pieces = reachable_sets(dataset, dynamics, config)
+    assert sizes[0] == 3 and sum(sizes) == len(dataset) and 1 <= max(sizes) < 50
+    np.testing.assert_array_equal(whole.indptr, pieces.indptr)
+    np.testing.assert_array_equal(whole.indices, pieces.indices)
+    assert whole.facts == pieces.facts
+
+
+def test_progress_is_told_within_chunks_by_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, dynamics = learned()
+    monkeypatch.setattr(module, "CHUNK", 150)
+    monkeypatch.setattr(module, "TELL_BLOCKS", 1)
+    monkeypatch.setattr(module, "STATES", {"cpu": 50})
+    monkeypatch.setattr(module, "FEW", 40)
+    told: list[tuple[int, str, bool]] = []
+
+    def update(done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None:
+        assert total is None
+        told.append((done, phase, kept))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "ReachableSets", None)  # stopped before the sets are put together
+        with pytest.raises(TypeError):
+            reachable_sets(dataset, dynamics, progress=update)
+    steps = [done for done, _, _ in told]
+    assert steps == sorted(steps) and steps[0] == 0 and steps[-1] == len(dataset)
+    assert [phase for _, phase, _ in told[:5]] == ["known pairs", *["ranges"] * 3, "join and agreement"]
+    assert 0 < steps[1] < 150 and not any(kept for *_, kept in told)
+    told.clear()
+    reachable_sets(dataset, dynamics, progress=update)
+    assert told == [(150, "", True), (300, "", True)]  # nothing of it was made now
+
+
 def test_both_engines_agree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     dataset, dynamics = learned()
     one = reachable_sets(dataset, dynamics, engine="cpu")
@@ -141,14 +192,32 @@ def test_both_engines_agree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 def test_the_cache_key_covers_data_models_and_options() -> None:
     dataset, dynamics = learned()
-    first = reachable_sets(dataset, dynamics)
-    seen: list[int] = []
-    reachable_sets(dataset, dynamics, progress=seen.append)
+    reachable_sets(dataset, dynamics)
+    seen: list[str] = []
+    reachable_sets(dataset, dynamics, log=seen.append)
     assert seen == []  # taken from the cache
-    reachable_sets(dataset, dynamics, replace(ReachConfig(), epsilon=0.2), progress=seen.append)
+    reachable_sets(dataset, dynamics, replace(ReachConfig(), epsilon=0.2), log=seen.append)
     assert seen
-    other = exact_models(dataset)
-    assert reachable_sets(dataset, other).parents["dynamics"] != first.parents["dynamics"]
+    places = [
+        kept_at(dataset, dynamics, ReachConfig()),
+        kept_at(walks(seed=9), dynamics, ReachConfig()),
+        kept_at(dataset, exact_models(dataset), ReachConfig()),
+        *(kept_at(dataset, dynamics, ReachConfig(**{name: value})) for name, value in OTHER_OPTIONS.items()),
+    ]
+    assert len(set(places)) == len(places)
+    assert set(OTHER_OPTIONS) | {"recall"} == {each.name for each in fields(ReachConfig)}
+
+
+OTHER_OPTIONS: dict[str, Any] = {
+    "criterion": "calibrated",
+    "epsilon": 0.2,
+    "norm": "l1",
+    "estimator": "random",
+    "actions": 7,
+    "clip": True,
+    "cap": 3,
+    "seed": 1,
+}
 
 
 def test_caps_are_counted_and_keep_the_own_successor() -> None:
@@ -160,6 +229,67 @@ def test_caps_are_counted_and_keep_the_own_successor() -> None:
     capped.check(dataset)
     for row in range(len(dataset)):
         assert set(capped.of(row)) <= set(free.of(row))
+
+
+def test_what_a_cap_leaves_out_is_decided_by_the_seed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dataset, dynamics = learned()
+    found = []
+    for place, seed in (("one", 1), ("two", 1), ("three", 2)):
+        monkeypatch.setenv("STACQ_HOME", str(tmp_path / place))
+        config = ReachConfig(epsilon=0.5, cap=3, estimator="corners", actions=0, seed=seed)
+        found.append(reachable_sets(dataset, dynamics, config).indices.tolist())
+    assert found[0] == found[1] != found[2]
+
+
+def test_actions_are_clipped_to_the_bounds_of_the_data() -> None:
+    """Bounds that are neither symmetric nor one: the sets are those of a brute-force search, and not all alike."""
+    dataset, dynamics = learned()
+    narrow = replace(
+        dynamics, action_low=np.array([-0.3, 0.1], np.float32), action_high=np.array([0.2, 0.6], np.float32)
+    )
+    found = []
+    for clip in (False, True):
+        config = ReachConfig(epsilon=0.3, clip=clip)
+        sets = reachable_sets(dataset, narrow, config)
+        assert [sets.of(row).tolist() for row in range(len(dataset))] == by_brute_force(dataset, narrow, config)
+        found.append(sets.pairs)
+    assert found[1] < found[0]
+
+
+def test_a_dimension_that_nothing_moves_has_a_width_all_the_same() -> None:
+    """Far from zero float32 cannot tell a millionth from nothing: errors would be divided by zero."""
+    low = high = s_next = np.full((2, 1), 100, np.float32)
+    low, high = widened(low, high, s_next, np.array([True, False]))
+    assert low[0, 0] < 100 < high[0, 0] and (box_sizes(low, high) > 0).all()
+    plane = walks(episodes=30)
+    still = from_arrays(
+        np.hstack([plane.observations, np.full((len(plane), 1), 100, np.float32)]),
+        plane.actions,
+        plane.rewards,
+        plane.terminals,
+        timeouts=plane.timeouts,
+        next_observations=np.hstack([plane.next_observations, np.full((len(plane), 1), 100, np.float32)]),
+    )
+    tiny = FitConfig(2, 2, hidden=(16,), batch=32, max_epochs=2, normalise=False)
+    dynamics = fit(still, tiny).dynamics
+    for criterion in ("paper", "calibrated"):
+        reachable_sets(still, dynamics, ReachConfig(criterion=criterion)).check(still)
+
+
+def test_a_calibration_is_judged_on_rows_that_it_has_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, dynamics = learned()
+    seen: dict[str, set[int]] = {}
+    for name in ("calibrated", "judged"):
+        keep = getattr(module, name)
+
+        def noting(*arguments: Any, name: str = name, keep: Any = keep, **options: Any) -> Any:
+            seen[name] = set(next(each for each in arguments if isinstance(each, Pairs)).rows.tolist())
+            return keep(*arguments, **options)
+
+        monkeypatch.setattr(module, name, noting)
+    reachable_sets(dataset, dynamics, ReachConfig(criterion="calibrated"))
+    assert seen["calibrated"] and seen["judged"] and not seen["calibrated"] & seen["judged"]
+    assert seen["calibrated"] | seen["judged"] <= set(dynamics.held_out.tolist())
 
 
 def test_saved_sets_are_verified(tmp_path: Path) -> None:
@@ -197,7 +327,7 @@ def test_options_are_frozen_in_the_manifest_and_the_choice_is_told() -> None:
     said: list[str] = []
     sets = reachable_sets(dataset, dynamics, ReachConfig(epsilon=0.2), log=said.append)
     assert sets.config["estimator"] == "corners" and sets.config["epsilon"] == 0.2
-    assert any("64 uniform actions and the corners" in line for line in said)
+    assert any("corners of the action box and 64 uniform actions" in line for line in said)
     assert read_artefact(cache_directory("reach", sets.config, sets.parents), "reach").config["options"] == dict(
         sets.config
     )
@@ -290,6 +420,41 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(
     assert done.facts == fresh.facts
 
 
+@pytest.mark.parametrize("name", ["000000037.npz", "test.json"])
+def test_a_damaged_part_of_an_interrupted_run_is_made_again(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CHUNK", 37)
+    dataset, dynamics = learned()
+    with monkeypatch.context() as patch, pytest.raises(TypeError):
+        patch.setattr(module, "ReachableSets", None)
+        reachable_sets(dataset, dynamics)
+    part = next((tmp_path / "home" / "reach").rglob(name))
+    part.write_bytes(part.read_bytes()[:20])
+    done = reachable_sets(dataset, dynamics)
+    monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
+    fresh = reachable_sets(dataset, dynamics)
+    np.testing.assert_array_equal(done.indices, fresh.indices)
+    assert done.facts == fresh.facts
+
+
+def test_a_disk_that_fills_up_at_the_end_leaves_no_artefact(monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, dynamics = learned()
+    place = kept_at(dataset, dynamics, ReachConfig())
+
+    def full(arrays: Any, path: Path) -> None:
+        Path(path).write_bytes(b"the first bytes")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("safetensors.numpy.save_file", full)
+        with pytest.raises(InputError, match="No space left on device"):
+            reachable_sets(dataset, dynamics)
+    assert not place.exists() and [path.name[:9] for path in place.parent.iterdir()] == [".partial-"]
+    reachable_sets(dataset, dynamics).check(dataset)
+    assert [path.name for path in place.parent.iterdir()] == [place.name]
+
+
 def test_an_unwritable_cache_is_a_clear_error(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("in the way")
     with pytest.raises(InputError, match="cannot write"):
@@ -304,6 +469,7 @@ def test_an_unwritable_cache_is_a_clear_error(tmp_path: Path) -> None:
         ({"actions": -5}, "actions is -5"),
         ({"estimator": "random", "actions": 0}, "actions is 0"),
         ({"cap": 0}, "cap is 0"),
+        ({"recall": 0.9}, "a recall was asked for"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_before_any_work(options: dict[str, Any], said: str) -> None:

@@ -1,10 +1,12 @@
 """What the sets join, and the two verbs that make and show them."""
 
+import json
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 
 from stacq import Dataset, load
 from stacq.artefacts import cache_directory
@@ -14,6 +16,7 @@ from stacq.dynamics.fit import PRESETS
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching
+from stacq.report.reach_figure import draw_stitching
 from test_reach_build import exact_models, walks
 
 
@@ -31,7 +34,8 @@ def test_by_hand() -> None:
     found = stitching(hand_made(dataset, {0: [3], 5: [15, 16], 12: [25]}), dataset)
     assert found.pairs == 54 and found.extra == pytest.approx(4 / 50) and found.largest == 3
     assert found.size_histogram == ((1, 47), (2, 2), (3, 1))
-    assert found.more_than_own == 3 / 50 and found.across_episodes == 2 / 50
+    assert (found.more_than_own, found.across_episodes) == (3, 2)
+    assert set(found.examples) == {(0, 5, 1, 5), (0, 5, 1, 6), (1, 2, 2, 5)}
     assert (found.components_before, found.components_after) == (5, 3)
     assert found.recall == 0.8 and any("80%" in warning for warning in found.warnings())
 
@@ -40,6 +44,27 @@ def test_components_of_a_long_chain() -> None:
     dataset = walks(episodes=40, length=3)
     chain = {3 * episode: [3 * (episode + 1)] for episode in range(39)}
     assert stitching(hand_made(dataset, chain), dataset).components_after == 1
+
+
+def test_states_beyond_the_own_successor_are_counted_where_that_is_unknown_too() -> None:
+    dataset = walks(episodes=2, length=5, terminals=True)  # rows 4 and 9 have no known successor
+    lists = [[row] if dataset.successor_known[row] else [] for row in range(10)]
+    lists[0], lists[4] = [0, 6], [7, 8]
+    indptr = np.concatenate([[0], np.cumsum([len(each) for each in lists])]).astype(np.int64)
+    flat = np.array([row for each in lists for row in each], dtype=np.int64)
+    found = stitching(ReachableSets(indptr, flat, {}, {}, {}), dataset)
+    assert found.extra == pytest.approx(3 / 10) and (found.more_than_own, found.across_episodes) == (2, 2)
+    assert set(found.examples) == {(0, 0, 1, 1), (0, 4, 1, 2), (0, 4, 1, 3)}
+
+
+def test_the_picture_shows_the_stitches_and_says_which_test_made_them() -> None:
+    dataset = walks(episodes=5, length=10)
+    sets = replace(hand_made(dataset, {0: [3], 5: [15, 16], 12: [25]}), config={"criterion": "paper", "epsilon": 0.1})
+    figure = draw_stitching(dataset, sets, stitching(sets, dataset))
+    lines = [each for each in figure.axes[1].collections if isinstance(each, LineCollection)]
+    drawn = {each.get_label(): len(each.get_segments()) for each in lines}
+    assert drawn == {"episodes": 5, "stitches": 3}
+    assert any("paper's criterion: epsilon 0.1" in text.get_text() for text in figure.texts)
 
 
 def test_nothing_to_stitch_is_told() -> None:
@@ -57,11 +82,14 @@ def test_fit_and_reach_on_the_command_line(tmp_path: Path, capsys: pytest.Captur
         each.name for each in models.iterdir()
     }
     picture = tmp_path / "reach.png"
-    main(["reach", str(path), "--dynamics", str(models), "--epsilon", "0.5", "--out", str(picture)])
+    main(["reach", str(path), "--dynamics", str(models), "--epsilon", "0.5", "--picture", str(picture)])
     out = capsys.readouterr().out
-    assert "64 uniform actions and the corners" in out and "groups of linked episodes" in out
+    assert (
+        "the corners of the action box and 64 uniform actions, for want of a GPU" in out
+        and "groups of linked episodes" in out
+    )
     assert picture.stat().st_size > 10_000
-    asked = ["--criterion", "calibrated", "--recall", "0.9", "--out", str(picture)]
+    asked = ["--criterion", "calibrated", "--recall", "0.9", "--picture", str(picture)]
     main(["reach", str(path), "--dynamics", str(models), *asked])
     out = capsys.readouterr().out
     assert "by the calibrated criterion" in out and "recall 0.9" in out and "held-out rows" in out
@@ -80,7 +108,26 @@ def test_dynamics_of_the_cache_without_held_out_rows_are_fitted_again(
     main(command)
     assert "fitting again" in capsys.readouterr().out and len(Dynamics.load(directory).held_out) == 25
     main(command)
-    assert f"fitted before: {directory}" in capsys.readouterr().out
+    again = capsys.readouterr().out
+    assert f"fitted before: {directory}" in again and "true successors pass" in again
+    numbers = json.loads((directory / "quality.json").read_text())
+    assert len(numbers["curves"]) == 1 and len(numbers["curves"][0]["forward_validation"]) == 3
+    (directory / "quality.json").unlink()  # as a kill between the fit and its report leaves it
+    main(command)
+    assert "judged on 25 rows" in capsys.readouterr().out and (directory / "quality.json").exists()
+    main(["reach", str(path), "--dynamics-preset", "small", "--epsilon", "0.5"])  # fitted on its way, at full length
+    assert "small recipe" in capsys.readouterr().out
+
+
+def test_other_peoples_files_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_hdf5(walks(), tmp_path / "walks.hdf5")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("precious")
+    for out in (tmp_path / "mine", tmp_path / "walks.hdf5"):
+        with pytest.raises(SystemExit) as caught:
+            main(["dynamics", "fit", str(tmp_path / "walks.hdf5"), "--preset", "small", "--out", str(out)])
+        assert caught.value.code == 2 and "something else here" in capsys.readouterr().err
+    assert (tmp_path / "mine" / "thesis.txt").read_text() == "precious"
 
 
 def test_dynamics_of_another_task_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,5 +138,5 @@ def test_dynamics_of_another_task_are_refused(tmp_path: Path, capsys: pytest.Cap
 
     np.savez(tmp_path / "other.npz", **logged([20, 30], ["terminal", "timeout"], sizes=(3, 2)))
     with pytest.raises(SystemExit) as caught:
-        main(["reach", str(tmp_path / "other.npz"), "--dynamics", str(tmp_path / "models"), "--out", "x.png"])
+        main(["reach", str(tmp_path / "other.npz"), "--dynamics", str(tmp_path / "models"), "--picture", "x.png"])
     assert caught.value.code == 2 and "observations of 2" in capsys.readouterr().err

@@ -208,11 +208,13 @@ def _lines(values: Any, key: str = "eval/score") -> list[dict[str, Any]]:
 
 def test_only_steps_that_every_seed_reached_count() -> None:
     lines = _lines([[1, 2], [3, 4], [5, 6]])[:-1]
-    found = curve(RunSummary("A", "a", "d", metrics=lines), "score")
+    found = curve(RunSummary("A", "a", "d", metrics=lines, wanted=300), "score")
     assert found is not None
     assert found.steps.tolist() == [0, 100]
+    ended = curve(RunSummary("A", "a", "d", metrics=lines), "score")  # the other seed was lost on the way
+    assert ended is not None and (ended.steps.tolist(), ended.seeds) == ([0, 100, 200], (0,))
     lines += [{"step": 7}, {"seed": 1, "eval/score": 1.0}, {"step": 300, "eval/score": 9.0}, {"eval/score": "high"}]
-    again = curve(RunSummary("A", "a", "d", metrics=lines), "score")
+    again = curve(RunSummary("A", "a", "d", metrics=lines, wanted=300), "score")
     assert again is not None
     assert again.steps.tolist() == [0, 100]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -72,6 +72,16 @@ class Curve(NamedTuple):
     inverse_validation: Float32s  # [I]
     running: int  # members that have not stopped
 
+    def to_json(self) -> dict[str, Any]:
+        """Plain numbers; None where a loss was none."""
+        return {name: _plain(value) for name, value in self._asdict().items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, int):
+        return value
+    return [float(each) if np.isfinite(each) else None for each in value]
+
 
 class Rows(NamedTuple):
     """The rows with known successors, on the device, in normalised units."""
@@ -128,6 +138,7 @@ def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Cu
     Some rows are kept from every member, so that the ensembles' means can be judged on rows that none of
     them saw; of the rest, each member holds out a share of its own for early stopping.
     """
+    _check(config)
     held_out, rows = _hold_out(dataset, config)
     normaliser = Normaliser.fit(dataset.observations) if config.normalise else _untouched(dataset)
     data, step_mean, step_scale = _rows(dataset, rows, normaliser, config)
@@ -146,10 +157,39 @@ def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Cu
             on_epoch(curves[-1])
         if curves[-1].running == 0:
             break
+    _check_learned(state, dataset)
     models = Models(state.forward.best, state.inverse.best, step_mean, step_scale)
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     parents = {"dataset": dataset.fingerprint}
     return Fit(Dynamics(models, normaliser, *bounds, asdict(config), parents, held_out), tuple(curves))
+
+
+def _check(config: FitConfig) -> None:
+    """Refuse numbers that would train nothing, or for ever."""
+    counts = ("forward_members", "inverse_members", "max_epochs", "forward_patience", "inverse_patience", "batch")
+    for name in counts:
+        if getattr(config, name) < 1:
+            raise InputError(f"{name} is {getattr(config, name)}", where="recipe for dynamics", expected="at least 1")
+    if not (np.isfinite(config.learning_rate) and config.learning_rate > 0):
+        raise InputError(
+            f"learning_rate is {config.learning_rate}", where="recipe for dynamics", expected="a finite number above 0"
+        )
+    if not 0 < config.validation < 1:
+        raise InputError(
+            f"validation is {config.validation}", where="recipe for dynamics", expected="a share between 0 and 1"
+        )
+
+
+def _check_learned(state: State, dataset: Dataset) -> None:
+    """A member whose loss was never a number still is what chance made it."""
+    losses = np.concatenate([np.asarray(learner.best_loss) for learner in state])
+    if not np.isfinite(losses).all():
+        raise InputError(
+            f"{int((~np.isfinite(losses)).sum())} of {len(losses)} members never had a finite validation loss",
+            where=dataset.name or "dataset",
+            expected="losses that fall",
+            fix="look for states or actions of enormous size (`stacq data inspect`), or lower the learning rate",
+        )
 
 
 def _hold_out(dataset: Dataset, config: FitConfig) -> tuple[Ints, Ints]:
@@ -184,7 +224,6 @@ def _rows(dataset: Dataset, rows: Ints, normaliser: Normaliser, config: FitConfi
 
 def _split(key: jax.Array, members: int, rows: int, config: FitConfig) -> Split:
     held = max(int(config.validation * rows), 1)
-    held -= held % VALIDATION_CHUNK if held > VALIDATION_CHUNK else 0  # whole chunks: one shape, one program
     order = jax.vmap(lambda member: jax.random.permutation(member, rows))(jax.random.split(key, members))
     return Split(order[:, held:], order[:, :held])
 
@@ -252,8 +291,13 @@ def _inverse_batch(data: Rows, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
     return jnp.concatenate([data.s[rows], data.s_next[rows]], axis=-1), data.a[rows]
 
 
+def _errors(network: MLP, inputs: jax.Array, targets: jax.Array) -> jax.Array:
+    """Mean squared error of every row, [B]."""
+    return jnp.mean((network(inputs) - targets) ** 2, axis=-1)
+
+
 def _loss(network: MLP, inputs: jax.Array, targets: jax.Array) -> jax.Array:
-    return jnp.mean((network(inputs) - targets) ** 2)
+    return jnp.mean(_errors(network, inputs, targets))
 
 
 def _train(
@@ -275,8 +319,12 @@ def _judge(
 ) -> tuple[Learner, jax.Array]:
     """Validation losses, and the best snapshot of each member brought up to date."""
     members, count = rows.shape
-    chunks = rows.reshape(members, -1, min(count, VALIDATION_CHUNK)).swapaxes(0, 1)
-    losses = jax.lax.map(lambda chunk: jax.vmap(_loss)(learner.network, *batch(data, chunk)), chunks).mean(axis=0)
+    size = min(count, VALIDATION_CHUNK)
+    short = -count % size  # rows that fill up the last chunk, and do not count
+    chunks = jnp.pad(rows, ((0, 0), (0, short))).reshape(members, -1, size).swapaxes(0, 1)
+    counts = (jnp.arange(count + short) < count).reshape(-1, 1, size)
+    squares = jax.lax.map(lambda chunk: jax.vmap(_errors)(learner.network, *batch(data, chunk)), chunks)
+    losses = jnp.where(counts, squares, 0.0).sum(axis=(0, 2)) / count
     better = running & (losses < learner.best_loss)
     best = jax.tree.map(lambda new, old: jnp.where(_like(better, new), new, old), learner.network, learner.best)
     stale = jnp.where(better, 0, learner.stale + 1)

@@ -4,8 +4,9 @@ Inside, states are normalised; `Dynamics` speaks raw units. Everything is float3
 on GPUs the reduced formats are as coarse as the tolerances that reachability tests with.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from stacq.types import Array, Float32s, Ints
 
 KIND = "dynamics"
 PRECISION = "highest"
+BLOCK = 8_192  # rows of a prediction at a time: activations of all members are a thousand times as large
 
 
 @jax.tree_util.register_dataclass
@@ -135,32 +137,68 @@ class Dynamics:
     def predict(self, observations: ArrayLike, actions: ArrayLike) -> Float32s:
         """Next observations, [..., S], as the mean of the forward ensemble."""
         s, a = self._state(observations, "observations"), self._action(actions)
-        return self.normaliser.invert(np.asarray(_forward(self.models, s, a)))
+        return self.normaliser.invert(_in_blocks(partial(_forward, self.models), s, a))
 
     def spread(self, observations: ArrayLike, actions: ArrayLike) -> Float32s:
         """Standard deviation of the forward members' predictions, [..., S], in raw units."""
         s, a = self._state(observations, "observations"), self._action(actions)
-        return np.asarray(_spread(self.models, s, a)) * self.normaliser.scale
+        return _in_blocks(partial(_spread, self.models), s, a) * self.normaliser.scale
 
     def infer(self, observations: ArrayLike, next_observations: ArrayLike) -> Float32s:
         """Actions that lead from one observation to the next, [..., A]; not clipped to the bounds."""
         s = self._state(observations, "observations")
-        return np.asarray(_inverse(self.models, s, self._state(next_observations, "next_observations")))
+        return _in_blocks(partial(_inverse, self.models), s, self._state(next_observations, "next_observations"))
 
-    def _state(self, values: ArrayLike, name: str) -> jax.Array:
-        return jnp.asarray(self.normaliser.apply(_checked(values, name, len(self.normaliser.mean))))
+    def _state(self, values: ArrayLike, name: str) -> Float32s:
+        return _checked(values, name, len(self.normaliser.mean), self.normaliser.apply)
 
-    def _action(self, values: ArrayLike) -> jax.Array:
-        return jnp.asarray(_checked(values, "actions", len(self.action_low)), dtype=jnp.float32)
+    def _action(self, values: ArrayLike) -> Float32s:
+        return _checked(values, "actions", len(self.action_low), lambda array: array.astype(np.float32))
 
 
-def _checked(values: ArrayLike, name: str, size: int) -> Array:
-    array = np.asarray(values)
+def _checked(values: ArrayLike, name: str, size: int, ready: Callable[[Array], Float32s]) -> Float32s:
+    """Ready for the models, which know float32 alone: a number that is finite only in float64 is refused too."""
+    try:
+        array = np.asarray(values)
+    except ValueError:  # lists of different lengths
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "fiub":
+        raise InputError(
+            f"{name} are of type {array.dtype}", expected="numbers, in a regular array", fix="convert them"
+        )
     if array.shape[-1:] != (size,):
         raise InputError(f"{name} have shape {array.shape}", expected=f"{size} numbers in the last axis", fix="reshape")
-    if not np.isfinite(array).all():
-        place = np.argwhere(~np.isfinite(array))[0].tolist()
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = ready(array)
+    if not np.isfinite(found).all():
+        place = np.argwhere(~np.isfinite(found))[0].tolist()
         raise InputError(
-            f"{name} hold {array[tuple(place)]} at {place}", expected="finite numbers", fix="remove these rows first"
+            f"{name} hold {array[tuple(place)]} at {place}",
+            expected="finite numbers that float32 can hold",
+            fix="remove these rows first",
         )
-    return array
+    return found
+
+
+def _in_blocks(function: Callable[..., jax.Array], first: Float32s, second: Float32s) -> Float32s:
+    """`function` of two arrays with the same leading axes, in blocks filled up to a power of two.
+
+    All rows at once would take tens of gigabytes for a million, and every number of rows a program of its own.
+    """
+    axes = first.shape[:-1]
+    if axes != second.shape[:-1]:
+        raise InputError(
+            f"shapes {first.shape} and {second.shape}", expected="the same number of rows in both", fix="repeat one"
+        )
+    rows = int(np.prod(axes))
+    flat = [each.reshape(rows, each.shape[-1]) for each in (first, second)]
+    size = min(BLOCK, 1 << max(rows - 1, 0).bit_length())
+    found = []
+    for start in range(0, max(rows, 1), size):
+        parts = [np.zeros((size, each.shape[1]), np.float32) for each in flat]
+        count = min(size, rows - start)
+        for part, each in zip(parts, flat, strict=True):
+            part[:count] = each[start : start + count]
+        found.append(np.asarray(function(*parts))[:count])
+    whole: Float32s = np.concatenate(found)
+    return whole.reshape(*axes, whole.shape[-1])

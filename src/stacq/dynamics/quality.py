@@ -12,8 +12,8 @@ from stacq.data.dataset import Dataset
 from stacq.dynamics.fit import Fit
 from stacq.dynamics.models import Models, forward_mean, forward_members, inverse_mean
 from stacq.errors import InputError
-from stacq.reach.agreement import residuals
-from stacq.reach.ranges import range_actions, ranges, widened
+from stacq.reach.criterion import LOW_RECALL, Blocks, Pairs, device_of, plain_errors, weakest
+from stacq.reach.ranges import box_sizes, range_actions, ranges, widened
 from stacq.types import Bools, Float32s, Float64s, Floats, Ints
 
 HORIZONS = (1, 5, 20)  # steps of an open loop
@@ -23,7 +23,6 @@ RANGE_ACTIONS = 1_000  # as the paper
 ROUND_TRIP_ROWS = {"cpu": 500}  # a thousand actions per row are slow there
 MOST_ROUND_TRIP_ROWS = 1_000
 EPSILONS = (0.1, 0.05)  # the paper's tolerance, and half of it
-LOW_RECALL = 0.9  # share of true successors at the paper's tolerance below which a warning is due
 SEED = 42  # of the choice of rows and of the actions behind ranges
 
 
@@ -97,7 +96,7 @@ class Quality:
     forward_members: int
     inverse_members: int
     hidden: tuple[int, ...]
-    epochs: int
+    epochs: int  # 0 where the learning curves were lost
     held_out: int  # rows behind the numbers
     normalised: Errors
     raw: Errors
@@ -260,18 +259,17 @@ def _round_trip(fit: Fit, s: Float32s, s_next: Float32s) -> RoundTrip:
     s, s_next = s[chosen], s_next[chosen]
     actions = range_actions(dynamics.action_low, dynamics.action_high, RANGE_ACTIONS, "random", SEED)
     low, high = map(np.asarray, ranges(dynamics.models, jnp.asarray(s), jnp.asarray(actions)))
-    low, high = widened(low, high, s_next, np.ones(len(s), dtype=np.bool_))
-    unbounded = jnp.full(len(dynamics.action_low), jnp.inf, jnp.float32)
-    error = residuals(dynamics.models, jnp.asarray(s), jnp.asarray(s_next), -unbounded, unbounded)[0]
-    return _recall(np.abs(np.asarray(error)) / (high - low))
+    sizes = box_sizes(*widened(low, high, s_next, np.ones(len(s), dtype=np.bool_)))
+    rows = np.arange(len(s))
+    device = device_of(dynamics, clip=False, blocks=Blocks(len(s), len(s)))
+    return _recall(plain_errors(device, Pairs(s, s_next, rows, sizes, rows, rows)))
 
 
 def _recall(scaled: Float32s) -> RoundTrip:
     fails: list[Bools] = [~(scaled <= epsilon) for epsilon in EPSILONS]  # each [N, S]; NaN fails
     failing = tuple(_plain(each.mean(axis=0)) for each in fails)
     recall = tuple(float(1 - each.any(axis=1).mean()) for each in fails)
-    worst = int(np.argmax(failing[0]) if any(failing[0]) else np.argmax(np.median(scaled, axis=0)))
-    return RoundTrip(len(scaled), RANGE_ACTIONS, EPSILONS, recall, failing, worst)
+    return RoundTrip(len(scaled), RANGE_ACTIONS, EPSILONS, recall, failing, weakest(scaled, EPSILONS[0]))
 
 
 def _recall_warning(trip: RoundTrip) -> list[str]:

@@ -17,6 +17,7 @@ from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics
 from stacq.errors import InputError
 from stacq.files import write_json
+from stacq.progress import Update
 from stacq.reach.agreement import Norm
 from stacq.reach.calibration import RECALL
 from stacq.reach.criterion import (
@@ -34,9 +35,9 @@ from stacq.reach.criterion import (
     to_facts,
 )
 from stacq.reach.join import BoxIndex, Engine, typical_widths
-from stacq.reach.ranges import Estimator, range_actions, ranges, widened
+from stacq.reach.ranges import Estimator, box_sizes, range_actions, ranges, widened
 from stacq.reach.sets import KIND, ReachableSets
-from stacq.types import Bools, Float32s, Ints
+from stacq.types import Array, Bools, Float32s, Ints, Rows
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,11 @@ ACTIONS: dict[Estimator, int] = {"random": 1000, "corners": 64}  # the latter a 
 PAPER = ReachConfig(estimator="random", actions=ACTIONS["random"])
 
 CHUNK = 16_384  # anchors whose work is kept or lost together
+FEW = 256  # anchors that are searched before it is known how crowded their boxes are
+CROWD = 4_000_000  # pairs in boxes that are held at a time, each some 40 bytes
 KNOWN_ROWS = 2_000  # known pairs behind the recall, and as many others behind a calibration
 STATES = {"cpu": 256, "gpu": 1_024}  # anchors per call of the ranges
+TELL_BLOCKS = 4  # such calls between two words of progress
 BLOCKS = {"cpu": Blocks(2_048, 2_048), "gpu": Blocks(131_072, 16_384)}
 
 
@@ -67,8 +71,16 @@ class Chunk(NamedTuple):
     """Sets of consecutive anchors, and what was counted on the way."""
 
     counts: Ints  # states per anchor
-    rows: Ints  # their dataset rows, anchor after anchor
+    rows: Rows  # their dataset rows, anchor after anchor
     facts: Ints  # in the order of FACTS
+
+
+class Tested(NamedTuple):
+    """Pairs that are in the sets, and the first three of FACTS."""
+
+    anchors: Rows  # [M]
+    rows: Rows  # [M]
+    facts: tuple[int, int, int]
 
 
 FACTS = ("candidates", "accepted", "own_accepted", "anchors_with_own", "capped")
@@ -83,7 +95,19 @@ def resolved(config: ReachConfig) -> ReachConfig:
     _check_numbers(config, actions, least=1 if estimator == "random" else 0)
     if config.criterion == "calibrated":
         config = replace(_checked(config), clip=True)
+    elif config.recall != RECALL:
+        fix = "choose the calibrated criterion, or leave it out"
+        raise InputError("a recall was asked for", where="the paper's criterion", expected="an epsilon alone", fix=fix)
     return replace(config, estimator=estimator, actions=actions)
+
+
+def kept_at(dataset: Dataset, dynamics: Dynamics, config: ReachConfig) -> Path:
+    """Where the sets of these inputs and options lie in the cache, present or not."""
+    return cache_directory(KIND, asdict(resolved(config)), _parents(dataset, dynamics))
+
+
+def _parents(dataset: Dataset, dynamics: Dynamics) -> dict[str, str]:
+    return {"dataset": dataset.fingerprint, "dynamics": dynamics.fingerprint}
 
 
 def _check_numbers(config: ReachConfig, actions: int, least: int) -> None:
@@ -113,7 +137,7 @@ def reachable_sets(
     config: ReachConfig = ReachConfig(),
     *,
     engine: Engine = "cpu",
-    progress: Callable[[int], None] | None = None,
+    progress: Update | None = None,
     log: Callable[[str], None] | None = None,
 ) -> ReachableSets:
     """The reachable sets of every row, from the cache if they were made before with the same inputs.
@@ -121,24 +145,26 @@ def reachable_sets(
     Chunks of anchors are written as they are finished: the same call after a kill goes on from there and
     yields the same sets.
     """
-    config, say = resolved(config), log or _silent
-    parents = {"dataset": dataset.fingerprint, "dynamics": dynamics.fingerprint}
+    asked, config, say = config, resolved(config), log or _silent
+    parents = _parents(dataset, dynamics)
     held_out = _held_out(dynamics, parents["dataset"])
     if config.criterion == "calibrated" and held_out is None:
         raise _not_calibrated(dataset, dynamics, parents["dataset"])
-    if dynamics.parents.get("dataset") not in (None, parents["dataset"]):
-        say("note: the dynamics were fitted to another dataset")
-    directory = cache_directory(KIND, asdict(config), parents)
+    fitted_to = dynamics.parents.get("dataset", parents["dataset"])
+    if fitted_to != parents["dataset"]:
+        hashes = f"{fitted_to[:12]}; this one is {parents['dataset'][:12]}"
+        say(f"note: the dynamics were fitted to another dataset, {hashes}")
+    directory = kept_at(dataset, dynamics, asked)
     if directory.exists():
         return ReachableSets.load(directory)
-    say(f"ranges from {config.actions} uniform actions" + (" and the corners" * (config.estimator == "corners")))
-    work = directory.with_name(f".partial-{directory.name}")
+    say(_ranges_text(asked, config))
+    work = directory.with_name(f".partial-{directory.name}-{CHUNK}")
     seconds: dict[str, float] = {}
-    maker = _Maker(dataset, dynamics, config, engine, seconds)
+    maker = _Maker(dataset, dynamics, config, engine, seconds, progress or _unseen)
     test = maker.prepare(work / "test.json", held_out)
     if "calibration" in test:
         say("calibrated on held-out rows: threshold {threshold:.2f}, recall {recall:.1%}".format(**test["calibration"]))
-    chunks = [_kept(work, start, maker, progress) for start in range(0, len(dataset), CHUNK)]
+    chunks = [_kept(work, start, maker) for start in range(0, len(dataset), CHUNK)]
     facts = dict(zip(FACTS, np.sum([chunk.facts for chunk in chunks], axis=0).tolist(), strict=True))
     counts = np.concatenate([chunk.counts for chunk in chunks])
     sets = ReachableSets(
@@ -159,6 +185,20 @@ def _silent(_: str) -> None:
     pass
 
 
+def _unseen(done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None:
+    pass
+
+
+def _ranges_text(asked: ReachConfig, config: ReachConfig) -> str:
+    """Where the ranges come from, and if that was not asked for, why."""
+    if config.estimator == "random":
+        return f"ranges from {config.actions:,} uniform actions"
+    text = f"ranges from the corners of the action box and {config.actions:,} uniform actions"
+    if asked.estimator == "auto":
+        text += f", for want of a GPU; the paper's {ACTIONS['random']:,} (--estimator random) take many times as long"
+    return text
+
+
 def _held_out(dynamics: Dynamics, fingerprint: str) -> Ints | None:
     """Rows that no member of the dynamics saw, if that is known of any."""
     ours = dynamics.parents.get("dataset") == fingerprint
@@ -175,11 +215,17 @@ def _not_calibrated(dataset: Dataset, dynamics: Dynamics, fingerprint: str) -> I
     )
 
 
-def _kept(work: Path, start: int, maker: "_Maker", progress: Callable[[int], None] | None) -> Chunk:
+def _kept(work: Path, start: int, maker: "_Maker") -> Chunk:
     """A chunk that an earlier run left, else made and left there."""
-    chunk = Chunk(**kept_arrays(work / f"{start:09d}.npz", lambda: maker.make(start)._asdict()))
-    if progress:
-        progress(min(start + CHUNK, maker.rows))
+    made = False
+
+    def make() -> Mapping[str, Array]:
+        nonlocal made
+        made = True
+        return maker.make(start)._asdict()
+
+    chunk = Chunk(**kept_arrays(work / f"{start:09d}.npz", make))
+    maker.progress(min(start + CHUNK, maker.rows), kept=not made)
     return chunk
 
 
@@ -187,9 +233,15 @@ class _Maker:
     """The models and states on the device, the index of candidates, and the clock."""
 
     def __init__(
-        self, dataset: Dataset, dynamics: Dynamics, config: ReachConfig, engine: Engine, seconds: dict[str, float]
+        self,
+        dataset: Dataset,
+        dynamics: Dynamics,
+        config: ReachConfig,
+        engine: Engine,
+        seconds: dict[str, float],
+        progress: Update,
     ) -> None:
-        self.config, self.engine, self.seconds = config, engine, seconds
+        self.config, self.engine, self.seconds, self.progress = config, engine, seconds, progress
         self.rows = len(dataset)
         self.known = dataset.successor_known
         self.s = dynamics.normaliser.apply(dataset.observations)
@@ -203,15 +255,19 @@ class _Maker:
         self.actions = jnp.asarray(range_actions(low, high, config.actions, config.estimator, config.seed))
         self.criterion = Criterion(config.norm, config.epsilon)
         self.index: BoxIndex | None = None
+        self.crowd = 0.0  # pairs per anchor, of late
 
     def prepare(self, path: Path, held_out: Ints | None) -> Mapping[str, Any]:
         """The test, calibrated if asked, and how known pairs fare in it.
 
-        An earlier run's is taken over from `path`: all chunks must be tested alike.
+        An earlier run's is taken over from `path`: all chunks must be tested alike. Where it cannot be read, neither
+        can they be trusted.
         """
-        if path.exists():
+        try:
             facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        else:
+        except (OSError, ValueError):
+            rmtree(path.parent, ignore_errors=True)
+            self.progress(0, phase="known pairs")
             facts = self._timed("known pairs", self._known, held_out)
             write_json(path, facts)
         if self.config.criterion == "calibrated":
@@ -233,18 +289,42 @@ class _Maker:
         return to_facts(criterion, judged(criterion, self.device, pairs, held_out is not None))
 
     def _own_pairs(self, rows: Ints) -> Pairs:
-        low, high = self._boxes(rows)
-        return Pairs(self.s, self.s_next, rows, high - low, np.arange(len(rows)), rows)
+        sizes = box_sizes(*self._boxes(rows))
+        return Pairs(self.s, self.s_next, rows, sizes, np.arange(len(rows)), rows)
 
     def make(self, start: int) -> Chunk:
         anchors = np.arange(start, min(start + CHUNK, self.rows))
-        low, high = self._timed("ranges", self._boxes, anchors)
+        share = self._share_of_ranges()
+        low, high = self._timed("ranges", self._boxes, anchors, share)
+        found, done = [], 0
+        while done < len(anchors):
+            part = slice(done, done + self._manageable())
+            found.append(self._tested(anchors[part], low[part], high[part]))
+            done += len(anchors[part])
+            self.progress(start + int(len(anchors) * share + done * (1 - share)), phase="join and agreement")
+        return _chunk(anchors, self.known, found, self.config)
+
+    def _manageable(self) -> int:
+        """Anchors whose boxes hold about as many pairs as may be held at a time."""
+        return FEW if not self.crowd else max(1, int(CROWD / self.crowd))
+
+    def _tested(self, anchors: Ints, low: Float32s, high: Float32s) -> "Tested":
+        """The pairs inside the boxes of some anchors, without those that were rejected."""
         indptr, hits = self._timed("join", self._inside, low, high)
         place, rows = np.repeat(np.arange(len(anchors)), np.diff(indptr)), self.candidates[hits]
-        del hits  # a crowded chunk has tens of millions
-        pairs = Pairs(self.s, self.s_next, anchors, high - low, place, rows)
+        self.crowd = max(len(hits) / len(anchors), 1.0)
+        del hits
+        pairs = Pairs(self.s, self.s_next, anchors, box_sizes(low, high), place, rows)
         accepted = self._timed("agreement", self.criterion.accepts, self.device, pairs)
-        return _chunk(anchors, self.known, place, rows, accepted, self.config)
+        own = anchors[place] == rows
+        keep = accepted | own
+        facts = (len(own), int(accepted.sum()), int((accepted & own).sum()))
+        return Tested(anchors[place[keep]].astype(np.int32), rows[keep].astype(np.int32), facts)
+
+    def _share_of_ranges(self) -> float:
+        """Of the time of a chunk, as far as it is known."""
+        spent = [self.seconds.get(phase, 0.0) for phase in ("ranges", "join", "agreement")]
+        return spent[0] / sum(spent) if spent[1] else 0.5
 
     def _timed(self, phase: str, function: Callable[..., Any], *arguments: Any) -> Any:
         started = time.perf_counter()
@@ -252,11 +332,15 @@ class _Maker:
         self.seconds[phase] = self.seconds.get(phase, 0.0) + time.perf_counter() - started
         return result
 
-    def _boxes(self, anchors: Ints) -> tuple[Float32s, Float32s]:
-        parts = [
-            ranges(self.device.models, jnp.asarray(block), self.actions)
-            for block in _blocks(self.s[anchors], self.states)
-        ]
+    def _boxes(self, anchors: Ints, share: float | None = None) -> tuple[Float32s, Float32s]:
+        """Widened ranges; given their share of a chunk's time, progress is told."""
+        parts = []
+        for block in _blocks(self.s[anchors], self.states):
+            parts.append(ranges(self.device.models, jnp.asarray(block), self.actions))
+            done = min(len(parts) * self.states, len(anchors))
+            if share is not None and len(parts) % TELL_BLOCKS == 0:
+                parts[-1][0].block_until_ready()
+                self.progress(int(anchors[0]) + int(done * share), phase="ranges")
         low, high = (np.concatenate([np.asarray(part[side]) for part in parts])[: len(anchors)] for side in (0, 1))
         return widened(low, high, self.s_next[anchors], self.known[anchors])
 
@@ -272,21 +356,19 @@ def _blocks(values: Float32s, count: int) -> Iterator[Float32s]:
         yield padded(values[first : first + count], count)
 
 
-def _chunk(anchors: Ints, known: Bools, place: Ints, rows: Ints, accepted: Bools, config: ReachConfig) -> Chunk:
+def _chunk(anchors: Ints, known: Bools, tested: list[Tested], config: ReachConfig) -> Chunk:
     """Accepted pairs plus every own successor, sorted; capped if asked."""
-    own = anchors[place] == rows
-    has_own = known[anchors]
-    keep = accepted | own
-    i, j = anchors[place[keep]], rows[keep]
+    i: Rows = np.concatenate([each.anchors for each in tested])
+    j: Rows = np.concatenate([each.rows for each in tested])
     capped = 0
     if config.cap is not None:
         i, j, capped = _capped(i, j, config.cap, config.seed)
     counts = np.bincount(i - anchors[0], minlength=len(anchors))
-    facts = (len(own), int(accepted.sum()), int((accepted & own).sum()), int(has_own.sum()), capped)
+    facts = (*np.sum([each.facts for each in tested], axis=0), int(known[anchors].sum()), capped)
     return Chunk(counts.astype(np.int64), j, np.array(facts, dtype=np.int64))
 
 
-def _capped(i: Ints, j: Ints, cap: int, seed: int) -> tuple[Ints, Ints, int]:
+def _capped(i: Rows, j: Rows, cap: int, seed: int) -> tuple[Rows, Rows, int]:
     """At most `cap` states per anchor: the own successor first, then a seeded choice."""
     rng = np.random.default_rng([seed, int(i[0]) if len(i) else 0])
     rank = np.where(i == j, -1.0, rng.random(len(i)))

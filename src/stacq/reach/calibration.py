@@ -4,7 +4,7 @@ Measured in the simulator by `experiments/reachability_truth.py`, on hopper, wal
 
 - The residual f(s, I(s, s')) - s' says as much about the inverse model's guess as about s'. One step on the
   forward model towards the least maximum removes most of that: more true successors pass, and of the truly
-  reachable candidates as many as before are found among far fewer false ones (walker2d: among as few).
+  reachable candidates as many as before are found among far fewer false ones (walker2d: among slightly more).
 - Models err where contacts are made, and their members disagree there. A tolerance that grows with this spread,
   scaled per dimension to the error on held-out rows, lets true successors pass in hard states without opening easy
   ones to everything. An error per dimension that is the same in all states does less of the one and more of the other.

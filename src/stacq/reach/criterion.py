@@ -20,6 +20,7 @@ CriterionName = Literal["paper", "calibrated"]
 NEAR = 0.3
 # Weak models err by more than that even on known pairs: the bound rises until this share of those that pass is kept.
 KEPT = 0.995
+LOW_RECALL = 0.9  # share of true successors below which a warning is due
 
 
 class Pairs(NamedTuple):
@@ -147,16 +148,21 @@ class KnownPairs:
     rows: int
     held_out: bool  # no model was fitted to them
     recall: float  # share that passes
-    worst_dimension: int  # the one with the largest error in most of those that fail, or in the hardest
+    worst_dimension: int  # see `weakest`
 
 
 def judged(criterion: Criterion, device: Device, pairs: Pairs, held_out: bool) -> KnownPairs:
     """Recall on known pairs; only pairs that no part of the test was fitted to tell the truth."""
-    errors = criterion.errors(device, pairs)
     failed = ~criterion.accepts(device, pairs)
-    hard = failed if failed.any() else np.arange(len(failed)) == errors.max(axis=1).argmax()
-    worst = int(np.bincount(errors[hard].argmax(axis=1)).argmax())
+    tolerated = criterion.bound if criterion.calibration is None else criterion.calibration.threshold
+    worst = weakest(criterion.errors(device, pairs), tolerated)
     return KnownPairs(len(failed), held_out, float(1 - failed.mean()), worst)
+
+
+def weakest(errors: Floats, tolerated: float) -> int:
+    """The dimension that exceeds what is tolerated in most rows of `errors`, [N, S]; the hardest if none ever does."""
+    failing = (errors > tolerated).sum(axis=0)
+    return int(failing.argmax() if failing.any() else np.median(errors, axis=0).argmax())
 
 
 def to_facts(criterion: Criterion, known: KnownPairs) -> dict[str, Any]:

@@ -88,8 +88,14 @@ def _total_steps(network: MLP, from_state: jax.Array, actions: jax.Array) -> jax
 
 
 def widened(low: Float32s, high: Float32s, s_next: Float32s, known: np.ndarray) -> tuple[Float32s, Float32s]:
-    """Boxes that contain the true successor where it is known, as the authors' do; never thinner than 2 TOUCH."""
-    rows = known[:, None]
-    touch = np.float32(TOUCH)
-    low = np.where(rows, np.fmin(low, s_next - touch), low)
-    return low, np.where(rows, np.fmax(high, s_next + touch), high)
+    """Boxes that contain the true successor where it is known, as the authors' do, with room on either side of it."""
+    rows, touch, end = known[:, None], np.float32(TOUCH), np.float32(np.inf)
+    below = np.minimum(s_next - touch, np.nextafter(s_next, -end))  # beyond 32, float32 cannot tell TOUCH from nothing
+    above = np.maximum(s_next + touch, np.nextafter(s_next, end))
+    return np.where(rows, np.fmin(low, below), low), np.where(rows, np.fmax(high, above), high)
+
+
+def box_sizes(low: Float32s, high: Float32s) -> Float32s:
+    """How far one step goes, [B, S]: what errors are measured in, so never nothing, even where no action moves."""
+    sizes: Float32s = np.maximum(high - low, np.float32(2 * TOUCH))
+    return sizes

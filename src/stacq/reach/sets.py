@@ -10,7 +10,7 @@ import numpy as np
 from stacq.artefacts import check_parent, read_artefact, write_artefact
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
-from stacq.types import Array, Bools, Ints
+from stacq.types import Array, Bools, Ints, Rows
 
 KIND = "reach"
 
@@ -24,7 +24,7 @@ class ReachableSets:
     """
 
     indptr: Ints  # [N + 1]
-    indices: Ints  # [M]
+    indices: Rows  # [M]
     config: Mapping[str, Any]  # every option behind the sets
     parents: Mapping[str, str]  # hashes of the dataset and of the dynamics
     facts: Mapping[str, Any]  # what was counted while they were made
@@ -37,14 +37,14 @@ class ReachableSets:
         """Number of reachable states of each anchor, [N]."""
         return np.diff(self.indptr)
 
-    def of(self, row: int) -> Ints:
+    def of(self, row: int) -> Rows:
         """The rows whose next states are reachable from the state of `row`."""
         return self.indices[self.indptr[row] : self.indptr[row + 1]]
 
     @property
-    def anchors(self) -> Ints:
+    def anchors(self) -> Rows:
         """The anchor of every entry of `indices`, [M]."""
-        return np.repeat(np.arange(len(self), dtype=np.int64), self.sizes)
+        return np.repeat(np.arange(len(self), dtype=np.int32), self.sizes)
 
     @property
     def pairs(self) -> int:
@@ -62,7 +62,7 @@ class ReachableSets:
             )
 
     def save(self, directory: Path | str) -> None:
-        arrays: dict[str, Array] = {"indptr": self.indptr, "indices": self.indices.astype(np.int32)}
+        arrays: dict[str, Array] = {"indptr": self.indptr, "indices": self.indices.astype(np.int32, copy=False)}
         manifest = {"options": dict(self.config), "facts": dict(self.facts)}
         write_artefact(Path(directory), KIND, arrays, manifest, self.parents)
 
@@ -75,7 +75,7 @@ class ReachableSets:
         arrays = artefact.arrays
         return ReachableSets(
             indptr=arrays["indptr"],
-            indices=arrays["indices"].astype(np.int64),
+            indices=arrays["indices"],
             config=artefact.config["options"],
             parents=artefact.parents,
             facts=artefact.config["facts"],
@@ -109,7 +109,7 @@ def own_present(sets: ReachableSets) -> Bools:
     return present
 
 
-def others(sets: ReachableSets) -> tuple[Ints, Ints]:
+def others(sets: ReachableSets) -> tuple[Rows, Rows]:
     """Anchor and row of every entry that is not an own successor, each [M]."""
     anchors = sets.anchors
     other = anchors != sets.indices

@@ -3,15 +3,26 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stacq.data.dataset import Dataset
-from stacq.reach.sets import ReachableSets
-from stacq.types import Ints
+from stacq.reach.criterion import LOW_RECALL
+from stacq.reach.sets import ReachableSets, extra_sizes
+from stacq.types import Rows
 
-LOW_RECALL = 0.9
+EXAMPLES = 4
+EXAMPLES_AMONG = 1_000  # links that they are chosen from
+
+
+class Stitch(NamedTuple):
+    """From a state of one episode to what another saw next; steps count from 0 in each."""
+
+    episode: int
+    step: int
+    other_episode: int
+    other_step: int
 
 
 @dataclass(frozen=True)
@@ -22,18 +33,15 @@ class Stitching:
     pairs: int
     largest: int
     size_histogram: tuple[tuple[int, int], ...]  # (set size, number of anchors), sizes ascending
-    more_than_own: float  # share of anchors with another state than their own successor
-    across_episodes: float  # share of anchors with a state of another episode
+    extra: float  # states per anchor beyond its own successor
+    more_than_own: int  # anchors with another state than their own successor
+    across_episodes: int  # anchors with a state of another episode
     components_before: int  # of the graph of episodes, each its own
     components_after: int  # with episodes joined where one's state reaches the other's
     recall: float | None  # share of true successors that pass the test itself
     known: Mapping[str, Any]  # what that was measured on, and the dimension that fails most; see criterion.KnownPairs
     criterion: str
-
-    @property
-    def extra(self) -> float:
-        """States per anchor beyond its own successor."""
-        return self.pairs / self.rows - 1.0
+    examples: tuple[Stitch, ...] = ()
 
     def warnings(self) -> tuple[str, ...]:
         """What the numbers mean for training, if it is bad."""
@@ -56,7 +64,7 @@ class Stitching:
 
 def stitching(sets: ReachableSets, dataset: Dataset) -> Stitching:
     """Sizes, links between episodes, and the components of the graph of episodes before and after."""
-    episode = np.repeat(np.arange(dataset.episodes), dataset.lengths)
+    episode = np.repeat(np.arange(dataset.episodes, dtype=np.int32), dataset.lengths)
     anchors = sets.anchors
     other = anchors != sets.indices
     across = episode[anchors] != episode[sets.indices]
@@ -67,14 +75,35 @@ def stitching(sets: ReachableSets, dataset: Dataset) -> Stitching:
         pairs=sets.pairs,
         largest=int(sets.sizes.max()),
         size_histogram=tuple(sorted(sizes.items())),
-        more_than_own=len(np.unique(anchors[other])) / len(sets),
-        across_episodes=len(np.unique(anchors[across])) / len(sets),
+        extra=float(extra_sizes(sets).mean()),
+        more_than_own=_different(anchors[other], len(sets)),
+        across_episodes=_different(anchors[across], len(sets)),
         components_before=dataset.episodes,
         components_after=_components(episode[anchors[across]], episode[sets.indices[across]], dataset.episodes),
         recall=known["recall"] if known else _own_recall(sets.facts),
         known=known,
         criterion=sets.config.get("criterion", "paper"),
+        examples=_examples(dataset, anchors[across], sets.indices[across], episode),
     )
+
+
+def _different(rows: Rows, count: int) -> int:
+    """How many of `count` rows are among these."""
+    seen = np.zeros(count, dtype=np.bool_)
+    seen[rows] = True
+    return int(seen.sum())
+
+
+def _examples(dataset: Dataset, anchors: Rows, rows: Rows, episode: Rows, *, seed: int = 0) -> tuple[Stitch, ...]:
+    """A few links between episodes, each from another one as far as there are so many."""
+    order = np.random.default_rng(seed).choice(len(anchors), min(len(anchors), EXAMPLES_AMONG), replace=False)
+    _, first = np.unique(episode[anchors[order]], return_index=True)
+    first.sort()
+    rest = np.setdiff1d(np.arange(len(order)), first)
+    picked = order[np.concatenate([first, rest])[:EXAMPLES]]
+    places = [(int(episode[row]), int(row - dataset.episode_offsets[episode[row]])) for row in anchors[picked]]
+    others = [(int(episode[row]), int(row - dataset.episode_offsets[episode[row]])) for row in rows[picked]]
+    return tuple(Stitch(*here, *there) for here, there in zip(places, others, strict=True))
 
 
 def _own_recall(facts: Mapping[str, Any]) -> float | None:
@@ -82,7 +111,7 @@ def _own_recall(facts: Mapping[str, Any]) -> float | None:
     return facts["own_accepted"] / facts["anchors_with_own"] if facts.get("anchors_with_own") else None
 
 
-def _components(left: Ints, right: Ints, count: int) -> int:
+def _components(left: Rows, right: Rows, count: int) -> int:
     """Connected components of `count` nodes under undirected edges: every node takes the least label around it."""
     edges = np.unique(np.stack([np.minimum(left, right), np.maximum(left, right)], axis=1), axis=0)
     label = np.arange(count)

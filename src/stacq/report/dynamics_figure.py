@@ -62,8 +62,10 @@ def _losses(curves: Sequence[Curve], ensemble: str) -> tuple[Float64s, Float64s]
 
 
 def _draw_curves(ax: Axes, title: str, losses: tuple[Float64s, Float64s]) -> None:
-    panel(ax, title)
     training, validation = losses
+    panel(ax, title, "" if len(training) else "its learning curves were not kept")
+    if not len(training):
+        return
     epochs = np.arange(1, len(training) + 1)
     best = validation.argmin(axis=0)
     for member, chosen in enumerate(best):

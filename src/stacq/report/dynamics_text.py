@@ -1,5 +1,8 @@
 """How the quality of fitted dynamics looks as text, on a terminal or in a pipe."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -22,6 +25,15 @@ def print_quality(quality: Quality, console: Console) -> None:
     print_parts(parts, console)
 
 
+def print_again(found: Mapping[str, Any], console: Console) -> None:
+    """The lines that matter of a report that was made before, from its numbers."""
+    trip = found["round_trip"]
+    shares = ", ".join(f"{share:.1%} at {each:g}" for share, each in zip(trip["recall"], trip["epsilons"], strict=True))
+    console.print(f"true successors pass: {shares} (epsilon); dimension {trip['worst']} is the hardest", soft_wrap=True)
+    if found["warnings"]:
+        console.print(warning_list(found["warnings"]))
+
+
 def _header(quality: Quality) -> Text:
     text = Text(f"dynamics of {quality.name or 'unnamed dataset'}", style="bold")
     return text.append(f"\n{members_line(quality)}\n{rows_line(quality)}", style="not bold")
@@ -29,10 +41,8 @@ def _header(quality: Quality) -> Text:
 
 def members_line(quality: Quality) -> str:
     layers = " x ".join(map(str, quality.hidden))
-    return (
-        f"{quality.forward_members} forward and {quality.inverse_members} inverse members of {layers} units, "
-        f"{plural(quality.epochs, 'epoch')}"
-    )
+    members = f"{quality.forward_members} forward and {quality.inverse_members} inverse members of {layers} units"
+    return f"{members}, {plural(quality.epochs, 'epoch')}" if quality.epochs else members
 
 
 def rows_line(quality: Quality) -> str:

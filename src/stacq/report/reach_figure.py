@@ -8,8 +8,9 @@ from matplotlib.figure import Figure
 from stacq.data.dataset import Dataset
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching
-from stacq.report.panels import BLUE, ORANGE, page, panel, shortened, whole_ticks
-from stacq.types import Float64s, Ints
+from stacq.report.panels import BLUE, GREY, ORANGE, page, panel, shortened, whole_ticks
+from stacq.report.reach_text import criterion_line
+from stacq.types import Float64s, Ints, Rows
 
 PATH = "#b8bec4"
 HEIGHT = 7.0  # inches
@@ -20,7 +21,9 @@ FIT_ROWS = 5_000
 
 def draw_stitching(dataset: Dataset, sets: ReachableSets, found: Stitching) -> Figure:
     """Left, the distribution of set sizes; right, paths of episodes and the stitches that join them."""
-    more = f"{found.extra:.3g} reachable states per state beyond the own successor"
+    more = (
+        f"{found.extra:.3g} reachable states per state beyond the own successor, {criterion_line(found, sets.config)}"
+    )
     figure = page(f"Reachable sets of {shortened(dataset.name or 'unnamed dataset')}", more, HEIGHT)
     left, right = figure.subplots(1, 2, width_ratios=[1, 1.5])
     _draw_sizes(left, found)
@@ -32,7 +35,7 @@ def _draw_sizes(ax: Axes, found: Stitching) -> None:
     sizes, counts = (np.array(column) for column in zip(*found.size_histogram, strict=True))
     ax.bar(sizes, counts, width=0.9, color=BLUE)
     ax.set(xlabel="states in the set", ylabel="states of the data", yscale="log")
-    panel(ax, "Sizes of reachable sets", f"{found.more_than_own:.1%} hold more than the own successor")
+    panel(ax, "Sizes of reachable sets", f"{found.more_than_own / found.rows:.1%} hold more than the own successor")
     ax.xaxis.set_major_locator(whole_ticks())
 
 
@@ -40,15 +43,17 @@ def _draw_stitches(ax: Axes, dataset: Dataset, sets: ReachableSets) -> None:
     points = _projected(dataset)
     chosen, stitches = _sampled(dataset, sets)
     paths = [points[dataset.episode(int(index))] for index in chosen]
-    ax.add_collection(LineCollection(paths, colors=PATH, linewidths=0.6))
+    ax.add_collection(LineCollection(paths, colors=PATH, linewidths=0.6, label="episodes"))
     start, stop = points[stitches[0]], points[np.minimum(stitches[1] + 1, len(points) - 1)]
-    ax.add_collection(LineCollection(list(np.stack([start, stop], axis=1)), colors=ORANGE, linewidths=0.8, alpha=0.7))
+    lines = list(np.stack([start, stop], axis=1))
+    ax.add_collection(LineCollection(lines, colors=ORANGE, linewidths=0.8, alpha=0.7, label="stitches"))
     ax.autoscale_view()
+    ax.legend(loc="upper right", frameon=False, fontsize=9.5, labelcolor=GREY)
     ax.set(**_axis_names(dataset))
     panel(ax, f"Paths of {len(chosen)} episodes", f"{len(stitches[0]):,} stitches between them")
 
 
-def _sampled(dataset: Dataset, sets: ReachableSets) -> tuple[Ints, tuple[Ints, Ints]]:
+def _sampled(dataset: Dataset, sets: ReachableSets) -> tuple[Ints, tuple[Rows, Rows]]:
     """A few episodes, and the stitches among them; successors at the ends of episodes have no row to be drawn at."""
     rng = np.random.default_rng(0)
     count = min(MOST_EPISODES, dataset.episodes)

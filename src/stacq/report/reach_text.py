@@ -16,12 +16,12 @@ BAR_WIDTH = 36
 
 def print_stitching(found: Stitching, options: Mapping[str, Any], console: Console) -> None:
     """Options, facts and the distribution of set sizes, within 80 columns."""
-    console.print(f"reachable sets by the {_criterion(found.criterion)}: {_chosen(found, options)}", soft_wrap=True)
+    console.print(f"reachable sets {criterion_line(found, options)}", soft_wrap=True)
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("states, pairs", f"{found.rows:,}, {found.pairs:,}")
     table.add_row("beyond the own successor", f"{found.extra:.3g} states per state")
-    table.add_row("more than their own successor", f"{found.more_than_own:.1%} of states")
-    table.add_row("a state of another episode", f"{found.across_episodes:.1%} of states")
+    table.add_row("more than their own successor", _share(found.more_than_own, found.rows))
+    table.add_row("a state of another episode", _share(found.across_episodes, found.rows))
     table.add_row("groups of linked episodes", f"{found.components_before:,} before, {found.components_after:,} after")
     if found.recall is not None:
         table.add_row("true successors that pass", f"{found.recall:.1%} of {_judged_on(found)}")
@@ -32,12 +32,29 @@ def print_stitching(found: Stitching, options: Mapping[str, Any], console: Conso
     for label, count in doubling_bins(dict(found.size_histogram), BARS):
         bar = "#" * math.ceil(BAR_WIDTH * count / found.rows)
         console.print(f"{label:>9}   {count:>10,.0f}  {bar}", soft_wrap=True)
+    if found.examples:
+        console.print("\nsome stitches (episodes and steps count from 0)")
+    for each in found.examples:
+        here, there = (
+            f"episode {each.episode}, step {each.step}",
+            f"episode {each.other_episode}, step {each.other_step}",
+        )
+        console.print(f"  from {here}, to where {there} led", soft_wrap=True)
     for warning in found.warnings():
         console.print(f"warning: {warning}", style="yellow", soft_wrap=True)
 
 
+def _share(count: int, rows: int) -> str:
+    return f"{count:,} states, {count / rows:.1%}"
+
+
 def _criterion(name: str) -> str:
     return "paper's criterion" if name == "paper" else f"{name} criterion"
+
+
+def criterion_line(found: Stitching, options: Mapping[str, Any]) -> str:
+    """Which test made the sets, and with which options."""
+    return f"by the {_criterion(found.criterion)}: {_chosen(found, options)}"
 
 
 def _chosen(found: Stitching, options: Mapping[str, Any]) -> str:
