@@ -28,6 +28,7 @@ from stacq import Dataset, load
 from stacq.dynamics.fit import FitConfig, _hold_out
 from stacq.dynamics.models import Dynamics, Models, forward_members, inverse_mean
 from stacq.envs.gym import make_env
+from stacq.reach.build import ACTIONS as DEFAULT_ACTIONS
 from stacq.reach.calibration import Calibration, refined
 from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.ranges import Estimator, range_actions, ranges, widened
@@ -36,7 +37,7 @@ from stacq.workers import WorkerPool
 
 BODIES = {"hopper": "Hopper-v4", "walker2d": "Walker2d-v4", "halfcheetah": "HalfCheetah-v4"}
 SEED = 42
-ACTIONS = 1000  # behind every range, as the paper's authors
+ACTIONS = DEFAULT_ACTIONS["random"]  # as the paper's authors
 SCREENED = 16_000  # more rows asked with a cheap box, where most anchors have no candidate but their own
 POOL = 200  # candidates per anchor that the models see
 LIKELY, OTHERS = 12, 8  # of these, tried in the simulator: the best by the paper's score, and any others
@@ -237,14 +238,16 @@ class Setting(NamedTuple):
     points: Float32s  # [M, S], normalised
     unseen: Ints  # positions among the points of the rows that no member saw
     seed: int  # of the anchors, the pairs that are tried and the actions behind ranges
+    estimator: Estimator  # of the ranges
 
 
-def setting_of(body: str, models: Path, seed: int) -> Setting:
+def setting_of(body: str, models: Path, seed: int, estimator: Estimator) -> Setting:
     dataset = load(f"stacq/{body}-medium-v0", infos=("qpos", "qvel"))
     dynamics = Dynamics.load(models / f"dynamics-{body}-default")
     known = np.flatnonzero(dataset.successor_known)
     points = dynamics.normaliser.apply(dataset.next_observations[known])
-    return Setting(body, dataset, dynamics, known, points, np.searchsorted(known, unseen_rows(dataset, dynamics)), seed)
+    unseen = np.searchsorted(known, unseen_rows(dataset, dynamics))
+    return Setting(body, dataset, dynamics, known, points, unseen, seed, estimator)
 
 
 def unseen_rows(dataset: Dataset, dynamics: Dynamics) -> Ints:
@@ -261,7 +264,8 @@ def measure(setting: Setting, anchors: int, workers: int) -> dict[str, Array]:
     dataset, dynamics = setting.dataset, setting.dynamics
     rng = np.random.default_rng(setting.seed)
     drawn = rng.choice(setting.unseen, anchors + SCREENED, replace=False)  # positions among the points
-    actions = range_actions(dynamics.action_low, dynamics.action_high, ACTIONS, "random", setting.seed)
+    count = DEFAULT_ACTIONS[setting.estimator]
+    actions = range_actions(dynamics.action_low, dynamics.action_high, count, setting.estimator, setting.seed)
     clock = Clock(setting.body)
 
     def states(positions: Ints) -> tuple[Float32s, Float32s]:
@@ -369,7 +373,8 @@ def simulate(
 
 def pairs_of(setting: Setting, anchors: int, workers: int, keep: Path | None) -> dict[str, Array]:
     """Measured now, or read back from `keep`."""
-    path = None if keep is None else keep / f"pairs-{setting.body}-{anchors}-seed{setting.seed}.npz"
+    name = f"pairs-{setting.body}-{anchors}-seed{setting.seed}-{setting.estimator}.npz"
+    path = None if keep is None else keep / name
     if path is not None and path.exists():
         return dict(np.load(path))
     pairs = measure(setting, anchors, workers)
@@ -593,6 +598,7 @@ def main() -> None:
     parser.add_argument("--bodies", nargs="+", default=list(BODIES), choices=list(BODIES))
     parser.add_argument("--anchors", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=SEED)
+    parser.add_argument("--estimator", choices=["random", "corners"], default="random", help="of the ranges")
     parser.add_argument("--models", type=Path, required=True)
     parser.add_argument("--out", type=Path, default=Path("reachability_truth.json"))
     parser.add_argument("--keep", type=Path)
@@ -600,7 +606,7 @@ def main() -> None:
     chosen = parser.parse_args()
     results: dict[str, dict[str, Any]] = {}
     for body in chosen.bodies:
-        setting = setting_of(body, chosen.models, chosen.seed)
+        setting = setting_of(body, chosen.models, chosen.seed, chosen.estimator)
         judged = judge(pairs_of(setting, chosen.anchors, chosen.workers, chosen.keep))
         results[body] = {
             "facts": facts(judged),

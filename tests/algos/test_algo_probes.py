@@ -123,7 +123,7 @@ def two_path_sets() -> Any:
     return reachable_sets(data, point_dynamics(STEP, parents={"dataset": data.fingerprint}), ReachConfig())
 
 
-def climbed(name: str, reduced: bool = False, **changes: float) -> Float64s:
+def climbed(name: str, reduced: bool = False, **changes: Any) -> Float64s:
     """How far up the policy is at each place of its way from the start of the worse path: 0 there, 1 on the better."""
     data, sets = two_paths(), two_path_sets()
     world = world_of(data, point_dynamics(STEP), own_only(sets) if reduced else sets, ROOM)
@@ -149,6 +149,17 @@ def test_reachability_switches_over_to_the_better_path(name: str) -> None:
     ours = climbed(name)
     assert 0.75 < ours[-1] < 1.25 and abs(ours[10:].mean() - 1) < 0.25  # early, and to stay
     assert np.abs(climbed(name, reduced=True)).max() < 0.3  # own successors alone know no way up
+
+
+@pytest.mark.slow
+def test_a_policy_that_climbs_and_is_held_by_its_action_switches_over_too() -> None:
+    """As `robust` has it: LayerNorm in the critics, a weight on their value, and a pull to the action that leads up."""
+    held: dict[str, Any] = {"layer_norm": True, "alpha": 0.05, "action_pull": 10.0}
+    ours = climbed("stacq", **held)
+    assert 0.75 < ours[-1] < 1.25 and abs(ours[10:].mean() - 1) < 0.25
+    assert np.abs(climbed("stacq", reduced=True, **held)).max() < 0.5
+    held["action_pull"] = 0.0  # nothing but the state holds it now, and without extra states it climbs all the same
+    assert np.abs(climbed("stacq", reduced=True, **held)).max() > 0.75
 
 
 def test_action_constraints_do_not_switch_over() -> None:

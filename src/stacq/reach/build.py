@@ -61,6 +61,8 @@ PAPER = ReachConfig(estimator="random", actions=ACTIONS["random"])
 CHUNK = 16_384  # anchors whose work is kept or lost together
 FEW = 256  # anchors that are searched before it is known how crowded their boxes are
 CROWD = 4_000_000  # pairs in boxes that are held at a time, each some 40 bytes
+MOST = {"cpu": 2_048, "gpu": CHUNK}  # anchors at a time all the same: where paths meet, boxes fill up suddenly
+FADE = 0.8  # how fast a crowd is forgotten, from one search to the next
 KNOWN_ROWS = 2_000  # known pairs behind the recall, and as many others behind a calibration
 STATES = {"cpu": 256, "gpu": 1_024}  # anchors per call of the ranges
 TELL_BLOCKS = 4  # such calls between two words of progress
@@ -248,14 +250,14 @@ class _Maker:
         self.s_next = dynamics.normaliser.apply(dataset.next_observations)
         self.candidates = np.flatnonzero(self.known)
         kind = "cpu" if jax.default_backend() == "cpu" else "gpu"
-        self.states = STATES[kind]
+        self.states, self.most = STATES[kind], MOST[kind]
         self.device: Device = device_of(dynamics, config.clip, BLOCKS[kind])
         low, high = dynamics.action_low, dynamics.action_high
         assert config.estimator != "auto" and config.actions is not None
         self.actions = jnp.asarray(range_actions(low, high, config.actions, config.estimator, config.seed))
         self.criterion = Criterion(config.norm, config.epsilon)
         self.index: BoxIndex | None = None
-        self.crowd = 0.0  # pairs per anchor, of late
+        self.crowd = 0.0  # pairs per anchor, of late; 0 before the first search
 
     def prepare(self, path: Path, held_out: Ints | None) -> Mapping[str, Any]:
         """The test, calibrated if asked, and how known pairs fare in it.
@@ -306,13 +308,13 @@ class _Maker:
 
     def _manageable(self) -> int:
         """Anchors whose boxes hold about as many pairs as may be held at a time."""
-        return FEW if not self.crowd else max(1, int(CROWD / self.crowd))
+        return FEW if not self.crowd else min(self.most, max(1, int(CROWD / self.crowd)))
 
     def _tested(self, anchors: Ints, low: Float32s, high: Float32s) -> "Tested":
         """The pairs inside the boxes of some anchors, without those that were rejected."""
         indptr, hits = self._timed("join", self._inside, low, high)
         place, rows = np.repeat(np.arange(len(anchors)), np.diff(indptr)), self.candidates[hits]
-        self.crowd = max(len(hits) / len(anchors), 1.0)
+        self.crowd = max(len(hits) / len(anchors), FADE * self.crowd, 1.0)
         del hits
         pairs = Pairs(self.s, self.s_next, anchors, box_sizes(low, high), place, rows)
         accepted = self._timed("agreement", self.criterion.accepts, self.device, pairs)
