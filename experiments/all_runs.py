@@ -79,11 +79,10 @@ def start(name: str, words: list[str], out: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(words, stdout=log, stderr=log, env=environment, start_new_session=True)
 
 
-def gather(out: Path) -> list[str]:
+def gather(out: Path) -> None:
     """The lines of all finished runs, together in one file."""
     lines = [line for path in sorted(out.glob("*/training.jsonl")) for line in path.read_text().splitlines()]
     write_text(out / "training.jsonl", "".join(f"{line}\n" for line in lines))
-    return lines
 
 
 def last_step(directory: Path) -> int:
@@ -197,7 +196,11 @@ def main() -> None:
     chosen.out.mkdir(parents=True, exist_ok=True)
     shared = share_gpu(chosen.out)
     print(f"{len(jobs)} runs, {chosen.at_once} at once{' through the multi-process service' if shared else ''}")
-    done = work(queue(jobs, chosen), chosen.minutes)
+    try:
+        done = work(queue(jobs, chosen), chosen.minutes)
+    finally:
+        if shared:
+            subprocess.run(["nvidia-cuda-mps-control"], input=b"quit", check=False)
     gather(chosen.out)
     subprocess.run(
         [sys.executable, str(HERE / "locomotion.py"), "--table", str(chosen.out / "training.jsonl")], check=True

@@ -45,7 +45,7 @@ def test_a_policy_from_elsewhere_is_scored() -> None:
 @pytest.mark.slow
 def test_dynamics_are_used_on_their_own() -> None:
     said = printed(blocks(ROOT / "docs" / "dynamics.md", "python")[0])
-    assert Path("models", "manifest.json").exists() and len(said.splitlines()) == 10
+    assert Path("models", "manifest.json").exists() and len(said.splitlines()) == 9
 
 
 def test_names_of_the_package_in_examples_exist() -> None:

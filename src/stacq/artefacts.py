@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -23,6 +22,7 @@ from stacq.files import appearing, content_hash, home, replacing, share, unwrita
 from stacq.types import Array
 
 ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
+CONTENT = "content"  # in the file of a part, the hash of its arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +35,10 @@ class Artefact:
     parents: Mapping[str, str]  # name of the input -> its hash
     content: str  # hash of the arrays
     arrays: Mapping[str, Array]
+
+
+class Damaged(InputError):
+    """An artefact that is there, and not as it was written."""
 
 
 def cache_key(kind: str, config: Mapping[str, Any], parents: Mapping[str, str]) -> str:
@@ -79,10 +83,10 @@ def write_artefact(
 
 def check_place(directory: Path, kind: str) -> Path:
     """The absolute path of an artefact to be; refused where something else would go for it."""
-    directory = directory.resolve()
     try:
+        directory = directory.resolve()
         taken = directory.exists() and (not directory.is_dir() or any(directory.iterdir()))
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # the latter for links in a circle
         raise unwritable(directory, error) from error
     if taken and _kind_of(directory) != kind:
         raise InputError(
@@ -105,12 +109,28 @@ def _kind_of(directory: Path) -> str | None:
 
 def kept_arrays(path: Path, make: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
     """Part of a longer work: from its file if an earlier run left it whole, else made and left there."""
-    with contextlib.suppress(OSError, ValueError, EOFError, BadZipFile), open(path, "rb") as handle:
-        return dict(np.load(handle, allow_pickle=False))
+    if path.exists():
+        found = _whole_arrays(path)
+        if found is not None:
+            return found
     arrays: dict[str, Any] = dict(make())
+    kept = {**arrays, CONTENT: np.frombuffer(content_hash(arrays).encode(), dtype=np.uint8)}
     with replacing(path) as temporary, open(temporary, "wb") as handle:
-        np.savez(handle, **arrays)
+        np.savez(handle, **kept)
     return arrays
+
+
+def _whole_arrays(path: Path) -> dict[str, Array] | None:
+    """What `kept_arrays` wrote; nothing where it was damaged, in whatever way the archive's reader says so."""
+    with open(path, "rb") as handle:
+        try:
+            arrays = dict(np.load(handle, allow_pickle=False))
+            content = arrays.pop(CONTENT).tobytes().decode()
+        except OSError:
+            raise
+        except Exception:
+            return None
+    return arrays if content_hash(arrays) == content else None
 
 
 def remove_artefact(directory: Path) -> None:
@@ -137,13 +157,17 @@ def read_artefact(directory: Path, kind: str) -> Artefact:
         manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
         arrays = load_file(directory / ARRAYS)
     except FileNotFoundError as error:
-        raise InputError(
+        raise (Damaged if directory.exists() else InputError)(
             f"no {kind} artefact here ({Path(error.filename or '').name} is missing)",
             where=directory,
             expected=f"a directory with {MANIFEST} and {ARRAYS}",
             fix="check the path, or run the stage that makes it",
         ) from error
-    except (OSError, ValueError, SafetensorError) as error:
+    except OSError as error:
+        raise InputError(
+            f"cannot be read: {error}", where=directory, fix="check its permissions and the disk"
+        ) from error
+    except (ValueError, SafetensorError) as error:
         raise _damaged(directory, str(error)) from error
     if not isinstance(manifest, dict) or manifest.get("kind") != kind:
         raise InputError(
@@ -170,8 +194,8 @@ def check_parent(artefact: Artefact, name: str, found: str, label: str) -> None:
         )
 
 
-def _damaged(directory: Path, reason: str) -> InputError:
-    return InputError(
+def _damaged(directory: Path, reason: str) -> Damaged:
+    return Damaged(
         f"the artefact is damaged: {reason}",
         where=directory,
         expected="arrays as they were written",

@@ -116,7 +116,14 @@ class Download:
         from stacq.progress import progress
 
         with progress(f"downloading {self.name}", None, "bytes") as update:
-            path = download(find(self.name), mirrors=self.mirrors, progress=update)
+            begun = False
+
+            def told(size: int, total: int | None) -> None:
+                nonlocal begun
+                update(size, total, kept=not begun)  # the first word is of what was there before
+                begun = True
+
+            path = download(find(self.name), mirrors=self.mirrors, progress=told)
         print(f"{self.name}: {path}")
 
 
@@ -268,8 +275,8 @@ class Reach:
     """A file, a Minari directory or id, or a name."""
     dynamics: Path | None = None
     """Directory that `stacq dynamics fit` made; by default dynamics are fitted first, or taken from the cache."""
-    dynamics_preset: Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"] = "default"
-    """The recipe, where they are fitted here."""
+    dynamics_preset: Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"] | None = None
+    """The recipe, where they are fitted here; by default what measured best for this kind of data."""
     criterion: Literal["paper", "calibrated"] = "paper"
     """The published test, or one that refines the action and knows the models' error on held-out rows."""
     epsilon: float = 0.1
@@ -291,14 +298,14 @@ class Reach:
     engine: Literal["cpu", "gpu"] | None = None
     """Which engine searches the boxes; both give the same sets. Default: the GPU's where there is one."""
     picture: Path | None = None
-    """Where to draw (.png or .svg); by default in the cache directory, where the sets are."""
+    """Where to draw (.png or .svg); by default in the cache directory."""
     bounds: Stated = Bounds()
-    STOPPED: ClassVar[str] = "finished chunks are kept, and the same command goes on from there"
+    STOPPED: ClassVar[str] = "fitted dynamics and finished chunks are kept, and the same command goes on from there"
 
     def run(self) -> None:
         from stacq.data.load import load
         from stacq.dynamics.models import Dynamics
-        from stacq.pipeline import find_reachable, fit_dynamics
+        from stacq.pipeline import check_picture, find_reachable, fit_dynamics, usual_recipe
         from stacq.reach.build import ReachConfig, resolved
 
         options = ReachConfig(
@@ -313,8 +320,20 @@ class Reach:
             seed=self.seed,
         )
         resolved(options)
+        if self.picture:
+            check_picture(self.picture)
+        if self.dynamics and self.dynamics_preset:
+            raise InputError(
+                "both dynamics and a recipe for them were named",
+                where="stacq reach",
+                expected="one of --dynamics and --dynamics-preset",
+                fix="leave one out",
+            )
         dataset = load(self.source, conventions=self.bounds.conventions)
-        fitted = Dynamics.load(self.dynamics) if self.dynamics else fit_dynamics(dataset, self.dynamics_preset).dynamics
+        if self.dynamics:
+            fitted = Dynamics.load(self.dynamics)
+        else:
+            fitted = fit_dynamics(dataset, self.dynamics_preset or usual_recipe(dataset)).dynamics
         find_reachable(dataset, fitted, options, engine=self.engine, picture=self.picture)
 
 

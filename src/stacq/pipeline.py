@@ -55,9 +55,10 @@ def fit_dynamics(
         before = Dynamics.load(directory)
         if len(before.held_out):
             console.print(f"fitted before: {directory}", soft_wrap=True)
-            if not (directory / QUALITY).exists():  # stopped between the fit and its report
+            try:
+                print_again(json.loads((directory / QUALITY).read_text(encoding="utf-8")), console)
+            except (OSError, ValueError, KeyError, TypeError):  # stopped between the fit and its report
                 _report(Fit(before, ()), dataset, directory, console)
-            print_again(json.loads((directory / QUALITY).read_text(encoding="utf-8")), console)
             return Fitted(before, directory)
         console.print("fitted before, but the rows held out were not kept: fitting again")
     check_place(directory, KIND)
@@ -90,8 +91,7 @@ def find_reachable(
     console = Console()
     directory = kept_at(dataset, dynamics, config)
     picture = picture or picture_path(dataset, f"-reach-{directory.name[:8]}")
-    figure_format(picture)
-    check_writable(picture)
+    check_picture(picture)
     _check_sizes(dynamics, dataset)
     engine = engine or ("cpu" if jax.default_backend() == "cpu" else "gpu")
     with progress("reachable sets", len(dataset), "states") as update:
@@ -130,8 +130,7 @@ def train(
     dataset = selected(dataset, options)
     dynamics, sets, facts = None, None, {}
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
-        chosen = preset(options.algorithm, dataset.name)
-        recipe = stages.preset or _recipe(options.small, chosen.normalise)
+        recipe = stages.preset or usual_recipe(dataset, small=options.small)
         fitted = (
             fit_dynamics(dataset, recipe)
             if stages.dynamics is None
@@ -156,11 +155,18 @@ def train(
     return trained
 
 
-def _recipe(small: bool, normalise: bool) -> str:
+def usual_recipe(dataset: Dataset, *, small: bool = False) -> str:
     """AntMaze's states are learned from as they are, and the dynamics decide about that."""
+    normalise = preset("stacq", dataset.name).normalise
     if small:
         return "small" if normalise else "small-antmaze"
     return "default" if normalise else "paper-antmaze"
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a place or a format that cannot be drawn to, before anything long begins."""
+    figure_format(path)
+    check_writable(path)
 
 
 def _reach_facts(found: Stitching) -> dict[str, Any]:

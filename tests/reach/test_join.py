@@ -158,6 +158,14 @@ def test_equals_brute_force(name: str, engine: Engine) -> None:
 
 @engines
 @pytest.mark.parametrize("name", REGULAR)
+def test_counts_are_those_of_the_query(name: str, engine: Engine) -> None:
+    points, low, high = REGULAR[name](np.random.default_rng(2))
+    index = BoxIndex(points, widths=typical_widths(low, high), engine=engine)
+    np.testing.assert_array_equal(index.count(low, high), np.diff(index.query(low, high)[0]))
+
+
+@engines
+@pytest.mark.parametrize("name", REGULAR)
 def test_equals_an_r_tree(name: str, engine: Engine) -> None:
     case = REGULAR[name](np.random.default_rng(1))
     assert_same(box_join(*case, engine=engine), rtree_join(*case))

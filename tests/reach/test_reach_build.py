@@ -141,21 +141,28 @@ def test_nor_does_the_number_of_pairs_that_are_held_at_a_time(
     config = ReachConfig(epsilon=0.5, cap=cap)
     whole = reachable_sets(dataset, dynamics, config)
     monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
-    monkeypatch.setattr(module, "FEW", 3)
     monkeypatch.setattr(module, "CROWD", 50)
-    sizes: list[int] = []
+    held: list[tuple[int, int]] = []
     keep = module._Maker._tested
 
     def noting(self: Any, anchors: Any, low: Any, high: Any) -> Any:
-        sizes.append(len(anchors))
-        return keep(self, anchors, low, high)
+        found = keep(self, anchors, low, high)
+        held.append((len(anchors), found.facts[0]))
+        return found
 
     monkeypatch.setattr(module._Maker, "_tested", noting)
     pieces = reachable_sets(dataset, dynamics, config)
-    assert sizes[0] == 3 and sum(sizes) == len(dataset) and 1 <= max(sizes) < 50
+    assert sum(anchors for anchors, _ in held) == len(dataset) and len(held) > 10
+    assert all(pairs <= 50 or anchors == 1 for anchors, pairs in held)
     np.testing.assert_array_equal(whole.indptr, pieces.indptr)
     np.testing.assert_array_equal(whole.indices, pieces.indices)
     assert whole.facts == pieces.facts
+
+
+def test_parts_are_as_large_as_they_may_be() -> None:
+    counts = np.array([3, 3, 4, 11, 0, 0, 10, 1, 2])
+    assert list(module.manageable(counts, 10)) == [slice(0, 3), slice(3, 4), slice(4, 7), slice(7, 9)]
+    assert list(module.manageable(counts[:0], 10)) == []
 
 
 def test_progress_is_told_within_chunks_by_phase(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +170,7 @@ def test_progress_is_told_within_chunks_by_phase(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "CHUNK", 150)
     monkeypatch.setattr(module, "TELL_BLOCKS", 1)
     monkeypatch.setattr(module, "STATES", {"cpu": 50})
-    monkeypatch.setattr(module, "FEW", 40)
+    monkeypatch.setattr(module, "CROWD", 500)
     told: list[tuple[int, str, bool]] = []
 
     def update(done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None:
@@ -195,9 +202,9 @@ def test_the_cache_key_covers_data_models_and_options() -> None:
     reachable_sets(dataset, dynamics)
     seen: list[str] = []
     reachable_sets(dataset, dynamics, log=seen.append)
-    assert seen == []  # taken from the cache
+    assert seen == ["found before, with the same data, models and options"]
     reachable_sets(dataset, dynamics, replace(ReachConfig(), epsilon=0.2), log=seen.append)
-    assert seen
+    assert len(seen) > 2
     places = [
         kept_at(dataset, dynamics, ReachConfig()),
         kept_at(walks(seed=9), dynamics, ReachConfig()),

@@ -114,9 +114,31 @@ def test_dynamics_of_the_cache_without_held_out_rows_are_fitted_again(
     assert len(numbers["curves"]) == 1 and len(numbers["curves"][0]["forward_validation"]) == 3
     (directory / "quality.json").unlink()  # as a kill between the fit and its report leaves it
     main(command)
-    assert "judged on 25 rows" in capsys.readouterr().out and (directory / "quality.json").exists()
+    once = capsys.readouterr().out
+    assert "judged on 25 rows" in once and "is the hardest" not in once and (directory / "quality.json").exists()
+    (directory / "quality.json").write_text("{}")
+    main(command)
+    assert "judged on 25 rows" in capsys.readouterr().out
     main(["reach", str(path), "--dynamics-preset", "small", "--epsilon", "0.5"])  # fitted on its way, at full length
     assert "small recipe" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--recall", "0.9"], "a recall was asked for"),
+        (["--picture", "sets.bmp"], "sets.bmp"),
+        (["--dynamics", "models", "--dynamics-preset", "small"], "both dynamics and a recipe"),
+    ],
+)
+def test_senseless_options_are_refused_before_anything_is_fitted(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_hdf5(walks(), tmp_path / "walks.hdf5")
+    monkeypatch.setattr("stacq.pipeline.fit", None)
+    with pytest.raises(SystemExit) as caught:
+        main(["reach", str(tmp_path / "walks.hdf5"), *words])
+    assert caught.value.code == 2 and said in capsys.readouterr().err
 
 
 def test_other_peoples_files_are_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

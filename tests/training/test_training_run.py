@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 from safetensors.numpy import load_file
 from training_cases import dataset, models, options, outcome, plan
 
+from stacq import Conventions, Dataset, from_arrays
 from stacq.algos.common import Phase
 from stacq.algos.world import pair_slots
 from stacq.envs.maze import MazeEnv, data_cells
@@ -34,8 +36,17 @@ from stacq.tabular.maze import load as load_maze
 from stacq.training.checkpoints import save_checkpoint, save_tree
 from stacq.training.evaluations import Protocol
 from stacq.training.failed import TrainingFailed
-from stacq.training.job import Options, make_plan, make_task, read_trained, result_of, run_directory, run_job
-from stacq.training.train import Report, Schedule, even_part, stops, train
+from stacq.training.job import (
+    Options,
+    make_plan,
+    make_task,
+    protocol_of,
+    read_trained,
+    result_of,
+    run_directory,
+    run_job,
+)
+from stacq.training.train import Report, Schedule, _Trainer, even_part, stops, train
 
 ALGORITHMS = ("bc", "td3bc", "stacq", "onestep-stacq")
 
@@ -161,7 +172,10 @@ def test_a_damaged_snapshot_is_made_again(tmp_path: Path, monkeypatch: pytest.Mo
     run_job(chosen, out=whole, workers=1)
     with monkeypatch.context() as patch, pytest.raises(Stopped):  # nothing is evaluated before the plug is pulled
         patch.setattr("stacq.training.train._Trainer._write", lambda *_: None)
+        patch.setattr("stacq.training.train._Trainer._turns", lambda *_: 5)  # of two steps
+        patch.setattr("stacq.training.checkpoints.KEPT", 9)
         run_job(chosen, out=directory, workers=1, listener=pull_plug_at(45))
+    shutil.rmtree(directory / "checkpoints" / f"{40:09d}")
     damage(directory / "snapshots" / f"{40:09d}")
     said: list[str] = []
     for plug in (pull_plug_at(38), None):  # killed on its way back there, too
@@ -169,6 +183,31 @@ def test_a_damaged_snapshot_is_made_again(tmp_path: Path, monkeypatch: pytest.Mo
             run_job(chosen, out=directory, workers=1, listener=plug, say=said.append)
     assert said[0].startswith("going back to before step 40") and sum("going back" in text for text in said) == 1
     assert outcome(directory) == outcome(whole)
+
+
+def test_a_damaged_snapshot_is_made_from_the_checkpoint_of_its_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the run stops: the last two checkpoints may both lie beyond it, and are not given up for one evaluation."""
+    chosen, directory, whole = plan(options("td3bc")), tmp_path / "run", tmp_path / "whole"
+    run_job(chosen, out=whole, workers=1)
+    with monkeypatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr("stacq.training.train._Trainer._write", lambda *_: None)
+        patch.setattr("stacq.training.train._Trainer._turns", lambda self, left, *_: left)  # stops at 20, 40, 60
+        run_job(chosen, out=directory, workers=1, listener=pull_plug_at(60))
+    damage(directory / "snapshots" / f"{20:09d}")
+    damage(directory / "snapshots" / f"{40:09d}")
+    kept = {path.name for path in (directory / "checkpoints").iterdir()}
+    assert kept == {f"{20:09d}", f"{40:09d}"}
+    shutil.copytree(directory, tmp_path / "poorer")
+    said: list[str] = []
+    run_job(chosen, out=directory, workers=1, say=said.append)
+    assert said == ["going on from step 40 of 60"] and outcome(directory) == outcome(whole)
+    poorer = tmp_path / "poorer"
+    shutil.rmtree(poorer / "checkpoints" / f"{20:09d}")
+    with pytest.raises(InputError, match="no checkpoint before it is left"):
+        run_job(chosen, out=poorer, workers=1)
+    assert (poorer / "checkpoints" / f"{40:09d}").exists()
 
 
 def test_a_checkpoint_with_other_arrays_is_refused_and_stays(tmp_path: Path) -> None:
@@ -340,6 +379,44 @@ def test_a_seed_lost_at_the_very_end_leaves_the_others_their_final_scores(tmp_pa
 def test_values_beyond_any_return_stop_a_seed(tmp_path: Path) -> None:
     said = run_train(tmp_path / "run", "td3bc", learning_rate=jnp.asarray([1e-3, 300.0, 1e-3]))
     assert said and "seed 1" in said[0]
+
+
+def test_what_the_policy_is_promised_may_explode_as_well() -> None:
+    trainer = object.__new__(_Trainer)
+    trainer.limit = 100.0
+    assert "q_policy" in trainer._lost({"q": 1.0, "q_policy": -101.0}) and "q," in trainer._lost({"q": 101.0})
+    assert trainer._lost({"q": 99.0, "q_policy": 99.0, "critic_loss": 1e9}) == ""
+
+
+def test_how_an_algorithm_sees_the_data_reaches_its_world_and_its_scores() -> None:
+    cut = dataclasses.replace(dataset(), successor_known=np.arange(len(dataset())) % 5 > 0)
+    worlds = [make_task(make_plan(cut, options(name))).world for name in ("bc", "td3bc")]
+    assert len(worlds[0].anchors) == len(cut) > len(worlds[1].anchors)  # cloning needs no successors
+    chosen = plan(options("td3bc"))
+    shifted = dataclasses.replace(chosen, preset=dataclasses.replace(chosen.preset, reward_shift=-1.0))
+    protocol = protocol_of(shifted)
+    assert protocol is not None and protocol.counting == Counting(0.99, -1.0)
+
+
+def test_data_of_one_body_is_not_scored_in_another() -> None:
+    walker = recorded("walker2d-medium-v2")
+    with pytest.raises(InputError, match="belongs to walker2d"):
+        make_plan(walker, Options("bc", env="HalfCheetah-v4"))
+
+
+def recorded(name: str) -> Dataset:
+    """Two short episodes of a body with 17 observations and 6 actions."""
+    rng = np.random.default_rng(0)
+    ends = np.arange(20) % 10 == 9
+    return from_arrays(
+        rng.normal(size=(20, 17)),
+        rng.uniform(-1, 1, (20, 6)),
+        np.zeros(20),
+        np.zeros(20, dtype=bool),
+        timeouts=ends,
+        next_observations=rng.normal(size=(20, 17)),
+        conventions=Conventions(name=name),
+    )
 
 
 def test_no_seed_left_is_a_failure(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from stacq.types import Float32s, Ints
 
 HELD_OUT_SHARE, HELD_OUT_ROWS = 0.05, 20_000  # kept from every member, whichever is less
 VALIDATION_CHUNK = 4096  # rows at a time, so that activations stay small
+RECIPE = "recipe for dynamics"
 MIN_STEP_SCALE = 1e-6  # of a dimension that no step of the data moves
 
 
@@ -169,14 +170,16 @@ def _check(config: FitConfig) -> None:
     counts = ("forward_members", "inverse_members", "max_epochs", "forward_patience", "inverse_patience", "batch")
     for name in counts:
         if getattr(config, name) < 1:
-            raise InputError(f"{name} is {getattr(config, name)}", where="recipe for dynamics", expected="at least 1")
+            raise InputError(
+                f"{name} is {getattr(config, name)}", where=RECIPE, expected="at least 1", fix="leave it as it was"
+            )
     if not (np.isfinite(config.learning_rate) and config.learning_rate > 0):
         raise InputError(
-            f"learning_rate is {config.learning_rate}", where="recipe for dynamics", expected="a finite number above 0"
+            f"learning_rate is {config.learning_rate}", where=RECIPE, expected="a finite number above 0", fix="try 3e-4"
         )
     if not 0 < config.validation < 1:
         raise InputError(
-            f"validation is {config.validation}", where="recipe for dynamics", expected="a share between 0 and 1"
+            f"validation is {config.validation}", where=RECIPE, expected="a share between 0 and 1", fix="try 0.1"
         )
 
 

@@ -162,7 +162,7 @@ def _checked(values: ArrayLike, name: str, size: int, ready: Callable[[Array], F
         array = np.asarray(values)
     except ValueError:  # lists of different lengths
         array = np.empty(0, dtype=object)
-    if array.dtype.kind not in "fiub":
+    if array.dtype.kind in "OSUMmc":
         raise InputError(
             f"{name} are of type {array.dtype}", expected="numbers, in a regular array", fix="convert them"
         )

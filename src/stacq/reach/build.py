@@ -59,10 +59,7 @@ ACTIONS: dict[Estimator, int] = {"random": 1000, "corners": 64}  # the latter a 
 PAPER = ReachConfig(estimator="random", actions=ACTIONS["random"])
 
 CHUNK = 16_384  # anchors whose work is kept or lost together
-FEW = 256  # anchors that are searched before it is known how crowded their boxes are
 CROWD = 4_000_000  # pairs in boxes that are held at a time, each some 40 bytes
-MOST = {"cpu": 2_048, "gpu": CHUNK}  # anchors at a time all the same: where paths meet, boxes fill up suddenly
-FADE = 0.8  # how fast a crowd is forgotten, from one search to the next
 KNOWN_ROWS = 2_000  # known pairs behind the recall, and as many others behind a calibration
 STATES = {"cpu": 256, "gpu": 1_024}  # anchors per call of the ranges
 TELL_BLOCKS = 4  # such calls between two words of progress
@@ -158,6 +155,7 @@ def reachable_sets(
         say(f"note: the dynamics were fitted to another dataset, {hashes}")
     directory = kept_at(dataset, dynamics, asked)
     if directory.exists():
+        say("found before, with the same data, models and options")
         return ReachableSets.load(directory)
     say(_ranges_text(asked, config))
     work = directory.with_name(f".partial-{directory.name}-{CHUNK}")
@@ -250,14 +248,13 @@ class _Maker:
         self.s_next = dynamics.normaliser.apply(dataset.next_observations)
         self.candidates = np.flatnonzero(self.known)
         kind = "cpu" if jax.default_backend() == "cpu" else "gpu"
-        self.states, self.most = STATES[kind], MOST[kind]
+        self.states = STATES[kind]
         self.device: Device = device_of(dynamics, config.clip, BLOCKS[kind])
         low, high = dynamics.action_low, dynamics.action_high
         assert config.estimator != "auto" and config.actions is not None
         self.actions = jnp.asarray(range_actions(low, high, config.actions, config.estimator, config.seed))
         self.criterion = Criterion(config.norm, config.epsilon)
         self.index: BoxIndex | None = None
-        self.crowd = 0.0  # pairs per anchor, of late; 0 before the first search
 
     def prepare(self, path: Path, held_out: Ints | None) -> Mapping[str, Any]:
         """The test, calibrated if asked, and how known pairs fare in it.
@@ -267,7 +264,7 @@ class _Maker:
         """
         try:
             facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+        except (FileNotFoundError, NotADirectoryError, ValueError):
             rmtree(path.parent, ignore_errors=True)
             self.progress(0, phase="known pairs")
             facts = self._timed("known pairs", self._known, held_out)
@@ -298,23 +295,18 @@ class _Maker:
         anchors = np.arange(start, min(start + CHUNK, self.rows))
         share = self._share_of_ranges()
         low, high = self._timed("ranges", self._boxes, anchors, share)
-        found, done = [], 0
-        while done < len(anchors):
-            part = slice(done, done + self._manageable())
+        counts = self._timed("join", self._candidates(low, high).count, low, high)
+        found = []
+        for part in manageable(counts, CROWD):
             found.append(self._tested(anchors[part], low[part], high[part]))
-            done += len(anchors[part])
-            self.progress(start + int(len(anchors) * share + done * (1 - share)), phase="join and agreement")
+            done = int(len(anchors) * share + part.stop * (1 - share))
+            self.progress(start + done, phase="join and agreement")
         return _chunk(anchors, self.known, found, self.config)
-
-    def _manageable(self) -> int:
-        """Anchors whose boxes hold about as many pairs as may be held at a time."""
-        return FEW if not self.crowd else min(self.most, max(1, int(CROWD / self.crowd)))
 
     def _tested(self, anchors: Ints, low: Float32s, high: Float32s) -> "Tested":
         """The pairs inside the boxes of some anchors, without those that were rejected."""
-        indptr, hits = self._timed("join", self._inside, low, high)
+        indptr, hits = self._timed("join", self._candidates(low, high).query, low, high)
         place, rows = np.repeat(np.arange(len(anchors)), np.diff(indptr)), self.candidates[hits]
-        self.crowd = max(len(hits) / len(anchors), FADE * self.crowd, 1.0)
         del hits
         pairs = Pairs(self.s, self.s_next, anchors, box_sizes(low, high), place, rows)
         accepted = self._timed("agreement", self.criterion.accepts, self.device, pairs)
@@ -346,10 +338,21 @@ class _Maker:
         low, high = (np.concatenate([np.asarray(part[side]) for part in parts])[: len(anchors)] for side in (0, 1))
         return widened(low, high, self.s_next[anchors], self.known[anchors])
 
-    def _inside(self, low: Float32s, high: Float32s) -> tuple[Ints, Ints]:
+    def _candidates(self, low: Float32s, high: Float32s) -> BoxIndex:
+        """The index of all candidates, made for boxes like the first ones."""
         if self.index is None:
             self.index = BoxIndex(self.s_next[self.candidates], widths=typical_widths(low, high), engine=self.engine)
-        return self.index.query(low, high)
+        return self.index
+
+
+def manageable(counts: Ints, most: int) -> Iterator[slice]:
+    """Consecutive parts whose counts add up to `most` at the most; what is more by itself is a part of its own."""
+    ends, first = np.cumsum(counts), 0
+    while first < len(counts):
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield slice(first, last)
+        first = last
 
 
 def _blocks(values: Float32s, count: int) -> Iterator[Float32s]:

@@ -161,7 +161,7 @@ def judged(criterion: Criterion, device: Device, pairs: Pairs, held_out: bool) -
 
 def weakest(errors: Floats, tolerated: float) -> int:
     """The dimension that exceeds what is tolerated in most rows of `errors`, [N, S]; the hardest if none ever does."""
-    failing = (errors > tolerated).sum(axis=0)
+    failing = (~(errors <= tolerated)).sum(axis=0)  # what is no number fails
     return int(failing.argmax() if failing.any() else np.median(errors, axis=0).argmax())
 
 

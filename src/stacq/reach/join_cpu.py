@@ -292,6 +292,14 @@ def search(tree: Tree, low: Float32s, high: Float32s) -> tuple[Ints, Uint32s]:
     return indptr, indices
 
 
+def count(tree: Tree, low: Float32s, high: Float32s) -> Ints:
+    """The number of hits of each box, none of which is kept."""
+    low, high = (np.ascontiguousarray(face[:, tree.dims]) for face in (low, high))
+    counts = np.zeros(len(low), dtype=np.int64)
+    count_hits(numba.get_num_threads(), tree, low, high, np.empty((len(low), 0), dtype=np.uint32), counts)
+    return counts
+
+
 @parallel
 def scatter(rows: Ints, start: Ints, part: Uint32s, indptr: Ints, indices: Ints) -> None:
     """Copy the rows of a part to their places in the whole."""

@@ -65,6 +65,7 @@ def _draw_curves(ax: Axes, title: str, losses: tuple[Float64s, Float64s]) -> Non
     training, validation = losses
     panel(ax, title, "" if len(training) else "its learning curves were not kept")
     if not len(training):
+        ax.set_axis_off()
         return
     epochs = np.arange(1, len(training) + 1)
     best = validation.argmin(axis=0)

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from stacq.reach.build import ReachConfig
 from stacq.reach.stitching import Stitching
 from stacq.report.tables import doubling_bins, weakest_dimension
 
@@ -60,7 +62,8 @@ def criterion_line(found: Stitching, options: Mapping[str, Any]) -> str:
 def _chosen(found: Stitching, options: Mapping[str, Any]) -> str:
     """The options that the criterion uses."""
     idle = {"criterion", *(("norm", "clip") if found.criterion == "calibrated" else ("recall",))}
-    return ", ".join(f"{key} {value}" for key, value in options.items() if value is not None and key not in idle)
+    shown = [each.name for each in fields(ReachConfig) if each.name not in idle]
+    return ", ".join(f"{name} {options[name]}" for name in shown if options.get(name) is not None)
 
 
 def _judged_on(found: Stitching) -> str:

@@ -118,8 +118,9 @@ class TrainingDisplay:
             self.bar.update(self.task, completed=report.step, total=report.total, rate=rate, facts=self.facts)
         elif time.monotonic() - self.printed >= PLAIN_SECONDS and self.chunks >= SETTLED:
             self.printed = time.monotonic()
-            left = (report.total - report.step) / max(report.rate, 1e-9)
+            left = (report.until - report.step) / max(report.rate, 1e-9)
             line = f"training: {report.step:,} of {report.total:,} steps, {report.rate:,.0f}/s, {duration(left)} left"
+            line += " in this phase" * (report.until < report.total)
             print(f"{line}  {self.facts}", file=sys.stderr, flush=True)
 
     def estimate(self, report: Report) -> str:

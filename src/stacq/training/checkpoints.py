@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import read_artefact, remove_artefact, write_artefact
+from stacq.artefacts import Damaged, read_artefact, remove_artefact, write_artefact
 from stacq.errors import InputError
 
 KIND = "checkpoint"
@@ -18,10 +18,6 @@ KEPT = 2
 class Checkpoint(NamedTuple):
     step: int
     tree: Any
-
-
-class OfAnotherRun(InputError):
-    """Whole, but not what this configuration or this version writes: nothing to pass over."""
 
 
 def save_tree(directory: Path, kind: str, tree: Any, facts: dict[str, Any]) -> None:
@@ -38,7 +34,7 @@ def load_tree(directory: Path, kind: str, like: Any) -> tuple[Any, dict[str, Any
     names = [f"{place:03d}{jax.tree_util.keystr(path)}" for place, (path, _) in enumerate(leaves)]
     shapes = {name: leaf.shape for name, (_, leaf) in zip(names, leaves, strict=True)}
     if {name: value.shape for name, value in artefact.arrays.items()} != shapes:
-        raise OfAnotherRun(
+        raise InputError(
             f"this {kind} is of another run, or of another version of stacq: its arrays have other names or shapes",
             where=directory,
             expected=f"{len(shapes)} arrays as this configuration makes them",
@@ -63,18 +59,19 @@ def save_checkpoint(folder: Path, step: int, tree: Any) -> None:
 def latest_checkpoint(
     folder: Path, like: Any, say: Callable[[str], None], *, before: int | None = None
 ) -> Checkpoint | None:
-    """The newest checkpoint that is whole, of a step below `before`; a damaged one is named and passed over."""
+    """The newest checkpoint that is whole, of a step below `before`; a damaged one is named and passed over.
+
+    One that is whole and of another structure is an error: a newer version of stacq may have written it.
+    """
     stored = [path for path in stored_steps(folder) if before is None or int(path.name) < before]
     for directory in reversed(stored):
         try:
             tree, facts = load_tree(directory, KIND, like)
-        except OfAnotherRun:
-            raise
-        except InputError as error:
+        except Damaged as error:
             say(f"checkpoint passed over: {error}")
             continue
         return Checkpoint(int(facts["step"]), tree)
-    if stored or before is not None:
+    if stored:
         say("no whole checkpoint is left: starting anew")
     return None
 

@@ -22,14 +22,14 @@ from stacq.algos import ALGORITHMS, Algorithm
 from stacq.algos.common import Phase, Sizes
 from stacq.algos.stacq import pulls_actions
 from stacq.algos.world import World
-from stacq.artefacts import remove_artefact, sweep
+from stacq.artefacts import Damaged, remove_artefact, sweep
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
 from stacq.evaluation import EpisodeRecord, crew_size
 from stacq.nn.learner import stripped
 from stacq.runs import EVALUATED, Run, read_metrics
 from stacq.training.checkpoints import (
-    OfAnotherRun,
+    KIND,
     latest_checkpoint,
     load_tree,
     save_checkpoint,
@@ -314,7 +314,7 @@ class _Trainer:
         for name in (CHECKPOINTS, SNAPSHOTS):
             sweep(self.run.directory / name)
         checkpoints, like = self.run.directory / CHECKPOINTS, (fresh, jnp.asarray(self.alive))
-        found = latest_checkpoint(checkpoints, like, self.say, before=self._damaged(fresh.state))
+        found = latest_checkpoint(checkpoints, like, self.say, before=self._damaged(checkpoints, like))
         self._rewind(0 if found is None else found.step)
         if found is None:
             return fresh
@@ -324,18 +324,42 @@ class _Trainer:
         self.run.log(f"resumed at step {found.step}")
         return Carry(*carry)
 
-    def _damaged(self, state: Any) -> int | None:
-        """The first step whose snapshot cannot be read: the run must come by there again, to be evaluated there."""
-        like = jax.device_get(stripped(state))
+    def _damaged(self, checkpoints: Path, like: tuple[Carry, jax.Array]) -> int | None:
+        """The first step whose snapshot is damaged and cannot be made again from a checkpoint of that very step.
+
+        The run must come by there once more, to be evaluated there. Where no checkpoint lies before it, that would
+        cost the whole run: then whoever owns it decides.
+        """
+        parameters = jax.device_get(stripped(like[0].state))
         for path in self._snapshots():
             try:
-                load_tree(path, SNAPSHOT, like)
-            except OfAnotherRun:
-                raise
-            except InputError as error:
-                self.say(f"going back to before step {int(path.name):,}, to make its snapshot again: {error}")
+                load_tree(path, SNAPSHOT, parameters)
+            except Damaged as error:
+                if self._made_again(path, checkpoints / path.name, like):
+                    continue
+                if not any(int(each.name) < int(path.name) for each in stored_steps(checkpoints)):
+                    raise InputError(
+                        "this snapshot, which was to be evaluated, is damaged, and no checkpoint before it is left",
+                        where=path,
+                        expected="arrays as they were written",
+                        fix="delete it to go on without this evaluation, or start anew with another --out",
+                    ) from error
+                self.say(f"going back to before step {int(path.name):,}: its snapshot is damaged, and is made again")
                 return int(path.name)
         return None
+
+    def _made_again(self, path: Path, checkpoint: Path, like: tuple[Carry, jax.Array]) -> bool:
+        """Whether a checkpoint of the same step could stand in for a snapshot."""
+        if not checkpoint.exists():
+            return False
+        try:
+            (carry, alive), _ = load_tree(checkpoint, KIND, like)
+        except Damaged:
+            return False
+        facts = {"step": int(path.name), "alive": np.asarray(alive).tolist()}
+        remove_artefact(path)
+        save_tree(path, SNAPSHOT, jax.device_get(stripped(Carry(*carry).state)), facts)
+        return True
 
     def _rewind(self, step: int) -> None:
         """Later checkpoints go before the snapshots, lest a damaged one be forgotten while they lie beyond it."""
