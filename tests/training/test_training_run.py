@@ -399,9 +399,9 @@ def test_how_an_algorithm_sees_the_data_reaches_its_world_and_its_scores() -> No
 
 
 def test_data_of_one_body_is_not_scored_in_another() -> None:
-    walker = recorded("walker2d-medium-v2")
-    with pytest.raises(InputError, match="belongs to walker2d"):
-        make_plan(walker, Options("bc", env="HalfCheetah-v4"))
+    for name in ("walker2d-medium-v2", "walker2d-medium", "walker2d_medium-v2"):
+        with pytest.raises(InputError, match="belongs to walker2d"):
+            make_plan(recorded(name), Options("bc", env="HalfCheetah-v4"))
 
 
 def recorded(name: str) -> Dataset:

@@ -132,7 +132,7 @@ def _antmaze(dataset: str) -> str:
 
 def _task_name(dataset: str) -> str:
     """Such as `hopper`, whoever recorded it, for a known name, with or without its version; empty for other data."""
-    task = task_of(dataset) or task_of(f"{dataset}-v2")
+    task = task_of(dataset)
     return "" if task is None else task.key
 
 

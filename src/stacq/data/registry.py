@@ -252,10 +252,14 @@ def own_name(name: str) -> str:
 
 
 def task_of(name: str) -> Task | None:
-    """The task behind a dataset name, a Gymnasium id such as `Hopper-v5`, or a D4RL task name; else None."""
+    """The task behind a dataset name, a Gymnasium id such as `Hopper-v5`, or a D4RL task name; else None.
+
+    D4RL's names are known without their version too: files are often called so.
+    """
     name = re.split(r"[@+]", own_name(name))[0]
-    if name in DATASETS:
-        return DATASETS[name].task
+    for known in (name, f"{name}-v2"):
+        if known in DATASETS:
+            return DATASETS[known].task
     key = name.lower().rsplit("-v", 1)[0]
     return TASKS.get(key)
 
