@@ -303,7 +303,7 @@ class _Maker:
             self.progress(start + done, phase="join and agreement")
         return _chunk(anchors, self.known, found, self.config)
 
-    def _tested(self, anchors: Ints, low: Float32s, high: Float32s) -> "Tested":
+    def _tested(self, anchors: Ints, low: Float32s, high: Float32s) -> Tested:
         """The pairs inside the boxes of some anchors, without those that were rejected."""
         indptr, hits = self._timed("join", self._candidates(low, high).query, low, high)
         place, rows = np.repeat(np.arange(len(anchors)), np.diff(indptr)), self.candidates[hits]
