@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from algo_cases import S, listed, point_dynamics, random_dynamics, recording, sets_of
 
-from stacq.algos.world import Extras, draw_rows, make_world, own_only, pair_slots
+from stacq.algos.world import Extras, draw_rows, folded, make_world, own_only, pair_slots
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics
 from stacq.errors import InputError
+from stacq.nn.mlp import frozen_for
 from stacq.reach.sets import ReachableSets, own_present
 from stacq.reach.ways import leading_actions
 
@@ -31,8 +32,8 @@ def logs(seed: int = 0) -> Dataset:
 
 @pytest.mark.parametrize("hidden", [(), (9, 7)])
 def test_folded_models_predict_as_the_dynamics_do(hidden: tuple[int, ...]) -> None:
-    dataset, dynamics = logs(), random_dynamics(1, LOW, HIGH, hidden=hidden)
-    world = make_world(dataset, dynamics.normaliser, dynamics)
+    dynamics = random_dynamics(1, LOW, HIGH, hidden=hidden)
+    world = replace(make_world(logs(), dynamics.normaliser, dynamics), ensemble=folded(dynamics))
     rng = np.random.default_rng(2)
     s, a = rng.normal(size=(50, S)).astype(np.float32), rng.uniform(LOW, HIGH, (50, 2)).astype(np.float32)
     scaled = (a - np.array(LOW)) / (np.array(HIGH) - np.array(LOW)) * 2 - 1
@@ -42,6 +43,16 @@ def test_folded_models_predict_as_the_dynamics_do(hidden: tuple[int, ...]) -> No
     np.testing.assert_allclose(members.std(axis=0) * dynamics.normaliser.scale, dynamics.spread(s, a), atol=1e-5)
     unscaled = world.forward(jnp.asarray(dynamics.normaliser.apply(s)), jnp.asarray(a))
     assert np.abs(np.asarray(unscaled) - np.asarray(found)).max() > 1e-2  # the bounds do matter here
+
+
+def test_updates_see_the_models_to_the_precision_of_the_device() -> None:
+    dynamics = random_dynamics(1, LOW, HIGH, hidden=(9, 7))
+    world = make_world(logs(), dynamics.normaliser, dynamics)
+    assert world.ensemble is not None
+    frozen = frozen_for(jax.default_backend(), folded(dynamics))
+    for ours, wanted in zip(jax.tree.leaves(world.ensemble), jax.tree.leaves(frozen), strict=True):
+        assert ours.dtype == wanted.dtype
+        np.testing.assert_array_equal(ours, wanted)
 
 
 def test_rows_are_the_data_normalised_and_scaled() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from arrays import logged
-from stacq import InputError, from_arrays, load
+from stacq import Conventions, InputError, from_arrays, load
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
 from stacq.data.registry import DATASETS, TASKS, find, normalised_score, recipe, task_of
@@ -116,8 +116,14 @@ def test_antmaze_terminals_are_followed_by_their_successors(tmp_path: Path) -> N
     with h5py.File(path, "w") as file:
         for key, value in raw.items():
             file[key] = value
-    dataset = load("antmaze-umaze-v2")
-    assert np.flatnonzero(~dataset.successor_known).tolist() == [4]
+    renamed, unknown = tmp_path / "antmaze-umaze-v2.hdf5", tmp_path / "walks.hdf5"
+    for copy in (renamed, unknown):
+        copy.write_bytes(path.read_bytes())
+    for source in ("antmaze-umaze-v2", path, renamed):
+        assert np.flatnonzero(~load(source).successor_known).tolist() == [4]
+    assert np.flatnonzero(~load(unknown).successor_known).tolist() == [2, 3, 4]
+    stated = load(path, conventions=Conventions(resets_after_terminal=True))
+    assert np.flatnonzero(~stated.successor_known).tolist() == [2, 3, 4]
 
 
 def test_recipes_carry_size_and_seed_in_the_name() -> None:

@@ -1,5 +1,6 @@
 """Networks: shapes, the distribution they start from, and what a key decides."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -7,7 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from stacq.nn.mlp import MLP, _input_precision, each_member, frozen_for, init_ensemble, init_mlp
+from stacq.nn.mlp import (
+    MLP,
+    _cpu_multiplies_bfloat16,
+    _input_precision,
+    _rounded_product,
+    each_member,
+    frozen_for,
+    init_ensemble,
+    init_mlp,
+)
 
 SIZES = (100, 300, 25, 4)
 
@@ -67,11 +77,16 @@ def test_a_network_computes_affine_layers_with_relu_between(sizes: tuple[int, ..
     np.testing.assert_allclose(np.asarray(network(jnp.asarray(x))), wanted, rtol=1e-4, atol=1e-6)
 
 
-def test_a_frozen_network_is_half_as_wide_on_a_gpu_and_nearly_the_same() -> None:
+@pytest.mark.parametrize(("backend", "biases"), [("gpu", "bfloat16"), ("cpu", "float32")])
+def test_a_frozen_network_is_rounded_and_nearly_the_same(
+    monkeypatch: pytest.MonkeyPatch, backend: str, biases: str
+) -> None:
+    monkeypatch.setattr("stacq.nn.mlp._cpu_multiplies_bfloat16", lambda: True)
     ensemble = init_ensemble(jax.random.key(4), 3, (20, 64, 64, 5))
-    assert frozen_for("cpu", ensemble) is ensemble
-    half = frozen_for("gpu", ensemble)
+    half = frozen_for(backend, ensemble)
     assert [weight.dtype.name for weight in half.weights] == ["float32", "bfloat16", "bfloat16"]
+    assert [bias.dtype.name for bias in half.biases] == ["float32", biases, biases]
+    assert each_member(half, jnp.zeros((2, 20))).dtype.name == biases
     x = jax.random.normal(jax.random.key(5), (50, 20))
 
     def score(x: jax.Array, network: MLP) -> jax.Array:
@@ -80,6 +95,52 @@ def test_a_frozen_network_is_half_as_wide_on_a_gpu_and_nearly_the_same() -> None
     for of in (each_member, lambda network, x: jax.grad(score)(x, network)):
         whole, rounded = (np.asarray(of(each, x), np.float64) for each in (ensemble, half))
         assert 1e-4 < np.linalg.norm(rounded - whole) / np.linalg.norm(whole) < 0.05
+
+
+def test_a_cpu_that_cannot_multiply_rounded_factors_keeps_a_frozen_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stacq.nn.mlp._cpu_multiplies_bfloat16", lambda: False)
+    ensemble = init_ensemble(jax.random.key(4), 3, (20, 64, 5))
+    assert frozen_for("cpu", ensemble) is ensemble
+    assert frozen_for("gpu", ensemble) is not ensemble
+
+
+@pytest.mark.parametrize(
+    ("flags", "able"), [("fma avx512f avx512_bf16 avx512vl", True), ("fma avx512f avx512_bf16_emulated", False)]
+)
+def test_a_cpu_says_whether_it_can_multiply_rounded_factors(
+    monkeypatch: pytest.MonkeyPatch, flags: str, able: bool
+) -> None:
+    monkeypatch.setattr(Path, "read_text", lambda path, encoding: f"flags\t\t: {flags}\nbogomips\t: 4800.00\n")
+    assert _cpu_multiplies_bfloat16.__wrapped__() is able
+
+
+def test_a_system_that_does_not_describe_its_cpu_is_taken_for_an_ordinary_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(path: Path, encoding: str) -> str:
+        raise FileNotFoundError(path)
+
+    monkeypatch.setattr(Path, "read_text", missing)
+    assert _cpu_multiplies_bfloat16.__wrapped__() is False
+
+
+@pytest.mark.parametrize("shape", [(20,), (7, 20), (2, 3, 20)])
+@pytest.mark.parametrize("total", ["float32", "bfloat16"])
+def test_a_product_of_rounded_factors_has_rounded_slopes(shape: tuple[int, ...], total: str) -> None:
+    """Of inputs and of weights, whatever stands before the last axis; sums in float32 are exact to its accuracy."""
+    x, weight, slope = (jax.random.normal(jax.random.key(i), part) for i, part in enumerate((shape, (20, 5), (5,))))
+    half = weight.astype(jnp.bfloat16)
+
+    def score(x: jax.Array, half: jax.Array) -> jax.Array:
+        return (_rounded_product(x, half, jnp.dtype(total)) * slope.astype(total)).sum().astype(jnp.float32)
+
+    of_x, of_weight = jax.grad(score, argnums=(0, 1))(x, half)
+    rounded_x, rounded_slope = (np.asarray(part.astype(jnp.bfloat16), np.float64) for part in (x, slope))
+    wanted_x = np.broadcast_to(np.asarray(half, np.float64) @ rounded_slope, shape)
+    wanted_weight = np.outer(rounded_x.reshape(-1, 20).sum(axis=0), rounded_slope)
+    assert (of_x.dtype, of_weight.dtype) == (x.dtype, half.dtype)
+    np.testing.assert_allclose(of_x, wanted_x, rtol=1e-5 if total == "float32" else 0.02, atol=1e-5)
+    np.testing.assert_allclose(np.asarray(of_weight, np.float64), wanted_weight, rtol=0.02, atol=0.02)
 
 
 @pytest.mark.parametrize("shape", [(6,), (2, 9, 6)])

@@ -203,7 +203,7 @@ def make_world(
         anchors=jnp.asarray(anchors.astype(np.int32)),
         usable=jnp.asarray(usable),
         chained=jnp.asarray(chained(dataset)),
-        ensemble=None if dynamics is None else frozen_for(jax.default_backend(), _folded(dynamics)),
+        ensemble=None if dynamics is None else frozen_for(jax.default_backend(), folded(dynamics)),
         extras=None if sets is None or dynamics is None else _extras(sets, dynamics, ways),
         recorded=None if dataset.successor_known[anchors].all() else jnp.asarray(dataset.successor_known),
     )
@@ -241,7 +241,7 @@ def _filled(dataset: Dataset, normaliser: Normaliser, dynamics: Dynamics | None)
     return s_next
 
 
-def _folded(dynamics: Dynamics) -> MLP:
+def folded(dynamics: Dynamics) -> MLP:
     """The forward members with the scaling of actions and of state differences moved into their weights."""
     models, half = dynamics.models, (dynamics.action_high - dynamics.action_low) / 2
     middle = (dynamics.action_high + dynamics.action_low) / 2

@@ -8,7 +8,7 @@ from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz
-from stacq.data.registry import DatasetInfo, find
+from stacq.data.registry import DATASETS, DatasetInfo, find, own_name
 from stacq.errors import InputError
 from stacq.files import home
 from stacq.types import Infos
@@ -74,7 +74,16 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
             expected="arrays by name: observations, actions, rewards, terminals, timeouts",
             fix="write them with numpy.savez into an .npz file; docs/own-data.md shows how",
         )
-    return read_hdf5(path, infos=infos, conventions=conventions)
+    return read_hdf5(path, infos=infos, conventions=conventions.over(_conventions_by_name(path)))
+
+
+def _conventions_by_name(path: Path) -> Conventions:
+    """How rows follow each other in a file called as on D4RL's server, or by its dataset's name: it does not say."""
+    info = DATASETS.get(own_name(path.stem))
+    if info is None or info.family != "d4rl":
+        return NOTHING_STATED
+    known = conventions_of(info)
+    return Conventions(max_episode_steps=known.max_episode_steps, resets_after_terminal=known.resets_after_terminal)
 
 
 def _load_minari(source: str | Path, infos: Infos, conventions: Conventions) -> Dataset:
