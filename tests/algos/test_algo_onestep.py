@@ -24,7 +24,7 @@ from algo_cases import (
     small_world,
 )
 
-from stacq.algos import onestep
+from stacq.algos import onestep, stacq
 from stacq.algos.common import Sizes
 from stacq.algos.world import Batch, World, pack_rows
 from stacq.nn.learner import Learner
@@ -84,6 +84,19 @@ def test_looking_ahead_and_where_it_ends() -> None:
     for ours, theirs in zip(np.asarray(found), wanted, strict=True):
         if theirs is not None:
             np.testing.assert_allclose(ours, theirs, **CLOSE)
+
+
+def test_rewards_of_rows_take_the_place_of_the_models() -> None:
+    """There the reward is that of row j, from whatever state its next state is looked at."""
+    world, state, index = world_of(), state_of(), jnp.arange(12)
+    s = jnp.zeros((12, S))
+    learned, recorded = (
+        onestep.lookahead(state.critic.network, state.reward.network, s, index, world, replace(CFG, reward=source))[0]
+        for source in ("model", "row")
+    )
+    predicted = stacq.predicted_reward(state.reward.network, s, world.rows.all.s_next)
+    np.testing.assert_allclose(recorded - learned, world.rows.all.r - predicted, atol=1e-5)
+    assert np.abs(np.asarray(recorded - learned)).max() > 0.1
 
 
 ROWS = (0, 3, 4, 5, 6, 7, 8, 9, 10)

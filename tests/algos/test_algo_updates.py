@@ -290,6 +290,19 @@ def test_each_network_learns_from_those_of_the_algorithm_and_no_others(name: str
         assert changed == TAUGHT_BY_NEW.get((name, update), set())
 
 
+@pytest.mark.parametrize(("name", "update"), [taught for taught in TAUGHT_BY if "reward" in TAUGHT_BY[taught]])
+def test_where_rewards_are_those_of_rows_nothing_knows_of_a_model(name: str, update: str) -> None:
+    state = strange_state(name, np.random.default_rng(6))
+    other = state.reward._replace(network=strange(state.reward.network, np.random.default_rng(7)))
+    world, cfg = small_world(sizes=[3] * 12), replace(CONFIGS[name], reward="row")
+    batch, step = batch_of(world, (0, 4, 6, 8, 9, 4)), jax.jit(getattr(ALGORITHMS[name], update))
+    (done, facts), (same_way, _) = (
+        step(each, batch, world, jax.random.key(7), cfg) for each in (state, state._replace(reward=other))
+    )
+    assert same(done.reward, state.reward) and "reward_loss" not in facts
+    assert same((done.actor, done.critic), (same_way.actor, same_way.critic))
+
+
 @pytest.mark.parametrize("slots", [4, 17, 18, 64])
 def test_pairs_and_overflows_are_counted(slots: int) -> None:
     extras = small_world(sizes=[3] * 12).extras

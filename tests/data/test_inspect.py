@@ -257,6 +257,7 @@ NOWHERE = np.zeros(2000, dtype=bool)
         ("every reward is 2", {"rewards": np.full(2000, 2.0)}),
         ("one episode holds", {"rewards": np.where(np.arange(2000) == 5, 1e6, 1.0)}),
         ("number of episodes is only 2", {"terminals": ends(1000), "timeouts": NOWHERE, **UNKNOWN}),
+        ("20% of the episodes hold a single row", {"timeouts": np.isin(np.arange(2000) % 200, (49, 99, 149, 150))}),
         ("no row is terminal", {"terminals": NOWHERE, "timeouts": ends(100)}),
         ("no row is a timeout, yet terminals end only 0 of 1", {"terminals": NOWHERE, "timeouts": NOWHERE, **UNKNOWN}),
         ("20 episodes end in a terminal after exactly 100 rows", {"terminals": ends(100), "timeouts": NOWHERE}),

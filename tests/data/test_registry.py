@@ -116,10 +116,11 @@ def test_antmaze_terminals_are_followed_by_their_successors(tmp_path: Path) -> N
     with h5py.File(path, "w") as file:
         for key, value in raw.items():
             file[key] = value
-    renamed, unknown = tmp_path / "antmaze-umaze-v2.hdf5", tmp_path / "walks.hdf5"
-    for copy in (renamed, unknown):
+    named, short, unknown = (tmp_path / f"{name}.hdf5" for name in ("antmaze-umaze-v2", "antmaze-umaze", "walks"))
+    for copy in (named, short, unknown):
         copy.write_bytes(path.read_bytes())
-    for source in ("antmaze-umaze-v2", path, renamed):
+    np.savez(tmp_path / "antmaze-umaze-v0.npz", **raw)
+    for source in ("antmaze-umaze-v2", path, named, short, tmp_path / "antmaze-umaze-v0.npz"):
         assert np.flatnonzero(~load(source).successor_known).tolist() == [4]
     assert np.flatnonzero(~load(unknown).successor_known).tolist() == [2, 3, 4]
     stated = load(path, conventions=Conventions(resets_after_terminal=True))

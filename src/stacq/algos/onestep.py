@@ -1,7 +1,7 @@
 """OneStep StaCQ, algorithm 2: values learned from pairs of the data alone, then one policy extracted from them."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,7 @@ class Config:
     hidden: tuple[int, ...] = field(default=(256, 256), metadata=STATIC)
     critics: int = field(default=1, metadata=STATIC)
     layer_norm: bool = field(default=False, metadata=STATIC)
+    reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
     alpha: float = 0.1
     discount: float = 0.99
     tau: float = 0.005
@@ -38,7 +39,7 @@ class Config:
 class State(NamedTuple):
     actor: Learner
     critic: Learner  # [M, ...]
-    reward: Learner
+    reward: Learner  # does not change where rewards are those of rows
 
 
 def init(key: jax.Array, sizes: Sizes, cfg: Config) -> State:
@@ -75,7 +76,8 @@ def lookahead(
     after = jnp.minimum(index + 1, world.chained.shape[0] - 1)
     q = pair_value(critic, here.s_next, gather(world.rows, after).s_next)
     known = (world.chained[index] & world.usable[after]) | (here.done > 0)
-    return predicted_reward(reward, s, here.s_next) + cfg.discount * (1 - here.done) * q, known
+    r = here.r if cfg.reward == "row" else predicted_reward(reward, s, here.s_next)
+    return r + cfg.discount * (1 - here.done) * q, known
 
 
 def best_candidate(
@@ -132,7 +134,11 @@ def actor_loss(
 def update_critic(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     """Algorithm 2, first loop: reward model, critic, slow copy."""
     adam = optax.adam(cfg.learning_rate)
-    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch, world), adam)
+    reward, facts = (
+        descend(state.reward, lambda net: reward_loss(net, batch, world), adam)
+        if cfg.reward == "model"
+        else (state.reward, {})
+    )
     state = state._replace(reward=reward)
     y, exists, pairs = target(state, batch, world, key, cfg)
     critic, more = descend(state.critic, lambda net: critic_loss(net, batch, y, exists), adam)

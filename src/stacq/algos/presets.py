@@ -23,7 +23,7 @@ ONESTEP_ALPHA_ANTMAZE = {"umaze": 10.0, "medium": 40.0, "large": 100.0}
 
 AUTHORS = {"pairs": "dataset", "margin": 1e-4}
 """What the authors' code does where it differs from the paper; what belongs to other stages is in docs/stacq.md."""
-AUTHORS_ANTMAZE = {"actor_q": "first", "reward": "row"}
+AUTHORS_ANTMAZE = {"actor_q": "first"}
 """What it does beside that in AntMaze."""
 ROBUST = {"layer_norm": True, "action_pull": 0.01}
 """Critics with LayerNorm, and a second pull that holds every actuator alike (docs/stacq.md)."""
@@ -137,15 +137,18 @@ def _task_name(dataset: str) -> str:
 
 
 def _published(algorithm: str, dataset: str) -> dict[str, Any]:
+    """Alpha, and what section 6 says of AntMaze: rewards belong to states there, so no model of them is learned."""
     body, maze = _task_name(dataset), _antmaze(dataset)
     name = re.sub(r"^stacq/|-v\d+.*$", "", own_name(dataset))
     if algorithm == "stacq":
         if maze:
-            return {"alpha": STACQ_ALPHA_ANTMAZE[maze], "targets": "independent"}
+            return {"alpha": STACQ_ALPHA_ANTMAZE[maze], "targets": "independent", "reward": "row"}
         found = STACQ_ALPHA_OF_DATASET.get(name, STACQ_ALPHA.get(body))
         return {} if found is None else {"alpha": found}
     if algorithm == "onestep-stacq":
-        found = ONESTEP_ALPHA_ANTMAZE.get(maze, ONESTEP_ALPHA.get(body))
+        if maze:
+            return {"alpha": ONESTEP_ALPHA_ANTMAZE[maze], "reward": "row"}
+        found = ONESTEP_ALPHA.get(body)
         return {} if found is None else {"alpha": found}
     return {}
 

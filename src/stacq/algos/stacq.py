@@ -20,7 +20,10 @@ NEEDS_SUCCESSORS = True
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class Config:
-    """The defaults are the paper's; `presets.AUTHORS` names what its authors' code does instead."""
+    """The paper's where it gives a number, its authors' code for the noise, ours for `slots`.
+
+    `presets.AUTHORS` names what that code does otherwise (docs/stacq.md).
+    """
 
     steps: int = field(default=1_000_000, metadata=STATIC)
     batch: int = field(default=256, metadata=STATIC)
@@ -46,7 +49,7 @@ class Config:
 class State(NamedTuple):
     actor: Learner
     critic: Learner  # [M, ...]
-    reward: Learner
+    reward: Learner  # does not change where rewards are those of rows
 
 
 class Best(NamedTuple):
@@ -199,7 +202,11 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
     k_pairs, k_target, k_actor = jax.random.split(key, 3)
     pairs = draw_pairs(world.extras, batch.row, k_pairs, cfg.slots)
     adam = optax.adam(cfg.learning_rate)
-    reward, facts = descend(state.reward, lambda net: reward_loss(net, batch, world), adam)
+    reward, facts = (
+        descend(state.reward, lambda net: reward_loss(net, batch, world), adam)
+        if cfg.reward == "model"
+        else (state.reward, {})
+    )
     learned = edges(batch, pairs, world, reward.network, cfg)
     y = target(state, learned, world, k_target, cfg)
     critic, more = descend(state.critic, lambda net: critic_loss(net, learned, y), adam)

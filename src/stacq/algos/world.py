@@ -226,9 +226,10 @@ def chained(dataset: Dataset) -> Bools:
 
 
 def _filled(dataset: Dataset, normaliser: Normaliser, dynamics: Dynamics | None) -> Float32s:
-    """Successors, with a prediction at terminal rows that have none: falls must count, their value is the reward.
+    """Successors, with a prediction at rows that have none.
 
-    Without models such a row keeps its own state as a stand-in, which done = 1 hides from every target.
+    Of these only terminal ones are ever drawn: falls must count, their value is the reward. Without models such a row
+    keeps its own state as a stand-in, which done = 1 hides from every target.
     """
     s_next = normaliser.apply(dataset.next_observations)
     missing = np.flatnonzero(~dataset.successor_known)

@@ -15,6 +15,7 @@ FEW_EPISODES = 10
 MANY_SATURATED = 0.2
 MANY_DUPLICATES = 0.1
 MANY_UNKNOWN = 0.01
+MANY_SINGLE = 0.1  # of the episodes
 SCALE_RATIO = 1e4
 DOMINANT = 0.5  # of all reward, in one episode
 INNER_HALF = 0.5  # of the declared range: actions that never leave it hint at wrong bounds
@@ -27,7 +28,7 @@ def concerns(summary: "Summary", dataset: Dataset, returns: Float64s) -> Iterato
     yield from _about_observations(summary)
     yield from _about_actions(summary)
     yield from _about_rewards(summary, returns)
-    yield from _about_ends(summary, _ended_at_longest(dataset))
+    yield from _about_ends(summary, _ended_at_longest(dataset), single=int((dataset.lengths == 1).sum()))
 
 
 def _about_observations(summary: "Summary") -> Iterator[str]:
@@ -87,11 +88,16 @@ def _about_rewards(summary: "Summary", returns: Float64s) -> Iterator[str]:
         )
 
 
-def _about_ends(summary: "Summary", at_longest: int) -> Iterator[str]:
+def _about_ends(summary: "Summary", at_longest: int, single: int) -> Iterator[str]:
     if summary.episodes < FEW_EPISODES:
         yield (
             f"the number of episodes is only {summary.episodes}: there is little to stitch together "
             "and no spread to judge, so collect more if you can"
+        )
+    if single > MANY_SINGLE * summary.episodes:
+        yield (
+            f"{single / summary.episodes:.0%} of the episodes hold a single row: nothing leads there or on from there, "
+            "so check that rows are in order and that flags mark ends only"
         )
     if not summary.terminals:
         yield (

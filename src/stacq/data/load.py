@@ -8,7 +8,7 @@ from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz
-from stacq.data.registry import DATASETS, DatasetInfo, find, own_name
+from stacq.data.registry import DatasetInfo, find, recognised
 from stacq.errors import InputError
 from stacq.files import home
 from stacq.types import Infos
@@ -65,6 +65,7 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
             expected="a .hdf5 or .npz file, or a Minari dataset directory (with data/ inside)",
             fix="name the file itself",
         )
+    conventions = conventions.over(_course_by_name(path))
     if path.suffix.lower() == ".npz":
         return read_npz(path, infos=infos, conventions=conventions)
     if path.suffix.lower() in TABLES:
@@ -74,12 +75,12 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
             expected="arrays by name: observations, actions, rewards, terminals, timeouts",
             fix="write them with numpy.savez into an .npz file; docs/own-data.md shows how",
         )
-    return read_hdf5(path, infos=infos, conventions=conventions.over(_conventions_by_name(path)))
+    return read_hdf5(path, infos=infos, conventions=conventions)
 
 
-def _conventions_by_name(path: Path) -> Conventions:
-    """How rows follow each other in a file called as on D4RL's server, or by its dataset's name: it does not say."""
-    info = DATASETS.get(own_name(path.stem))
+def _course_by_name(path: Path) -> Conventions:
+    """How rows follow each other in D4RL's data, which its files do not say: known where one is called as there."""
+    info = recognised(path.stem)
     if info is None or info.family != "d4rl":
         return NOTHING_STATED
     known = conventions_of(info)

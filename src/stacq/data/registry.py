@@ -251,16 +251,20 @@ def own_name(name: str) -> str:
     return _BY_FILE.get(name, name)
 
 
-def task_of(name: str) -> Task | None:
-    """The task behind a dataset name, a Gymnasium id such as `Hopper-v5`, or a D4RL task name; else None.
+def recognised(name: str) -> DatasetInfo | None:
+    """The dataset that a name, or a file's name without its ending, speaks of; else None.
 
     D4RL's names are known without their version too: files are often called so.
     """
-    name = re.split(r"[@+]", own_name(name))[0]
-    for known in (name, f"{name}-v2"):
-        if known in DATASETS:
-            return DATASETS[known].task
-    key = name.lower().rsplit("-v", 1)[0]
+    base = re.split(r"[@+]", own_name(name))[0]
+    return DATASETS.get(base) or DATASETS.get(f"{base}-v2")
+
+
+def task_of(name: str) -> Task | None:
+    """The task behind a dataset name, a Gymnasium id such as `Hopper-v5`, or a D4RL task name; else None."""
+    if info := recognised(name):
+        return info.task
+    key = re.split(r"[@+]", name)[0].lower().rsplit("-v", 1)[0]
     return TASKS.get(key)
 
 

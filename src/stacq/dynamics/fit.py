@@ -25,7 +25,7 @@ MIN_STEP_SCALE = 1e-6  # of a dimension that no step of the data moves
 
 @dataclass(frozen=True)
 class FitConfig:
-    """How the ensembles are fitted; the defaults are what measured best, `PAPER` is the published recipe."""
+    """How the ensembles are fitted; the defaults are what measured best, `PAPER` is the authors' code."""
 
     forward_members: int = 7
     inverse_members: int = 3
