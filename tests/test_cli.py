@@ -235,6 +235,20 @@ def test_wrong_options_leave_nothing_behind(tmp_path: Path, capsys: pytest.Captu
     assert not out.exists()
 
 
+def test_notes_about_the_data_come_before_its_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = save(tmp_path / "walker2d-medium.npz")
+    main(["train", str(path), "--algo", "bc", "--seeds", "1", "--steps", "20", "--out", str(tmp_path / "run")])
+    told = capsys.readouterr().out
+    assert told.index("note: the name is that of walker2d") < told.index("training bc")
+
+
+def test_a_place_that_is_taken_is_noticed_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").mkdir()
+    path = save(tmp_path / "logs.npz")
+    assert "exists already" in refused(capsys, "train", path, "--out", tmp_path / "run")
+    assert "fitting" not in capsys.readouterr().out
+
+
 def test_outputs_are_checked_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "home").write_text("a file where the cache should be")
     assert "cannot write" in refused(capsys, "data", "generate", "hopper-medium")  # a million rows would take minutes

@@ -144,3 +144,11 @@ def test_normaliser_round_trip() -> None:
 def test_normaliser_of_a_constant_column_is_finite() -> None:
     normaliser = Normaliser.fit(np.full((10, 1), 7.0, dtype=np.float32))
     assert normaliser.apply(np.array([[7.0]])).tolist() == [[0.0]]
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, 1e39])
+def test_an_observation_that_is_no_number_is_refused(bad: float) -> None:
+    with pytest.raises(InputError, match=r"at \[1\]"):
+        small()(np.array([0.0, bad]))
+    with pytest.raises(InputError, match=r"at \[2, 0\]"):
+        small()(np.array([[0.0, 0.0], [1.0, 1.0], [bad, 0.0]]))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stacq import EpisodeRecord, InputError
-from stacq.runs import Run, environment_facts, new_directory, read_metrics, read_records
+from stacq.runs import Run, check_free, environment_facts, new_directory, read_metrics, read_records
 
 RECORD = EpisodeRecord("bc", "d", 0, 10, 0, 1.5, 7, None, None)
 
@@ -127,3 +127,25 @@ def test_the_log_says_how_it_ended(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), Run(tmp_path / "run", {}):
         raise KeyboardInterrupt
     assert "stopped by KeyboardInterrupt" in (tmp_path / "run" / "log.txt").read_text()
+
+
+@pytest.mark.parametrize("line", ["{]", "[1]", '{"loss": 1}', '{"step": "3"}'])
+def test_a_damaged_line_is_named(tmp_path: Path, line: str) -> None:
+    with Run(tmp_path / "run", {}) as run:
+        run.metrics(3, {"loss": 0.25})
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(InputError, match=r"metrics.jsonl: a line cannot be understood"):
+        read_metrics(tmp_path / "run")
+
+
+def test_places_where_no_run_can_be(tmp_path: Path) -> None:
+    with Run(tmp_path / "run", {}):
+        pass
+    (tmp_path / "full").mkdir()
+    (tmp_path / "file").touch()
+    for free in ("run", "new", "deep/new"):
+        check_free(tmp_path / free)
+    for place, said in (("full", "exists already"), ("file", "a file of this name"), ("file/run", "cannot write")):
+        with pytest.raises(InputError, match=said):
+            check_free(tmp_path / place)

@@ -1,6 +1,7 @@
 """Worker processes: order, failure, death, and nobody left behind."""
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -173,3 +174,12 @@ def test_unguarded_scripts_work(tmp_path: Path) -> None:
     )
     answer = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=True)
     assert answer.stdout == "once\n[2, 4]\n"
+
+
+class Special(InputError):
+    """An error of a kind of its own."""
+
+
+def test_an_error_stays_what_it_is_on_its_way() -> None:
+    sent = pickle.loads(pickle.dumps(Special("no", where="there", fix="ask again")))
+    assert type(sent) is Special and (sent.where, sent.fix) == ("there", "ask again")

@@ -389,7 +389,7 @@ class Train:
 
     def run(self) -> None:
         from stacq.data.load import load
-        from stacq.pipeline import Stages, train
+        from stacq.pipeline import Stages, tell_notes, train
         from stacq.reach.build import ReachConfig
         from stacq.training.job import Options
 
@@ -409,8 +409,10 @@ class Train:
             settings=self.set,
         )
         reach = ReachConfig(criterion=self.criterion, epsilon=self.epsilon, norm=self.norm)
+        dataset = load(self.source, conventions=self.bounds.conventions)
+        tell_notes(dataset)
         train(
-            load(self.source, conventions=self.bounds.conventions),
+            dataset,
             options,
             Stages(self.dynamics, self.dynamics_preset, reach),
             out=self.out,

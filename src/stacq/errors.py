@@ -1,5 +1,7 @@
 """Errors that speak to the person who gave the input, not to the person who wrote the code."""
 
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """A file, name, option or object from outside is wrong, and its owner can mend it.
@@ -25,8 +27,15 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling of exceptions.
-        return (_rebuild, (self.problem, self.where, self.expected, self.fix))
+        return (_rebuild, (type(self), self.problem, self.where, self.expected, self.fix))
 
 
-def _rebuild(problem: str, where: str, expected: str, fix: str) -> InputError:
-    return InputError(problem, where=where, expected=expected, fix=fix)
+def _rebuild(kind: type[InputError], problem: str, where: str, expected: str, fix: str) -> InputError:
+    return kind(problem, where=where, expected=expected, fix=fix)
+
+
+def check_choice(name: str, value: object, choices: Iterable[str], *, where: object = "") -> None:
+    """Refuse what is none of the choices: types are not looked at when a program runs."""
+    choices = tuple(choices)
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}", where=where, expected=f"one of {', '.join(choices)}", fix="choose one")

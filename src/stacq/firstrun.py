@@ -12,7 +12,7 @@ from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
 from stacq.files import check_writable
-from stacq.pipeline import train
+from stacq.pipeline import tell_notes, train
 from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets
 from stacq.report.page import MazePicture, Rollout, read_run, write_page
@@ -48,10 +48,11 @@ class FirstRun:
 
 def first_run(job: FirstRun) -> Path:
     """Train every method, compare them, and write the page; what was made before is reused."""
-    console = Console()
+    console = Console(markup=False)
     infos: Infos = "all" if job.source.startswith(MAZES) else ()  # which path a walk follows
     dataset = load(job.source, infos=infos, conventions=job.conventions)
     console.print(_announced(job, dataset), soft_wrap=True)
+    tell_notes(dataset, console)
     every = [
         named(Options(method, seeds=job.seeds, steps=job.steps, env=job.env, small=job.small), dataset)
         for method in job.methods
@@ -61,9 +62,9 @@ def first_run(job: FirstRun) -> Path:
     check_writable(job.out / "page.html")
     found = {}
     for number, options in enumerate(every, 1):
-        console.print(f"\n[bold]{number}/{len(job.methods) + 1} {label(options)}[/]")
+        console.print(f"\n{number}/{len(job.methods) + 1} {label(options)}", style="bold")
         found[label(options)] = train(dataset, options, root=job.out, workers=job.workers)
-    console.print(f"\n[bold]{len(job.methods) + 1}/{len(job.methods) + 1} the page[/]")
+    console.print(f"\n{len(job.methods) + 1}/{len(job.methods) + 1} the page", style="bold")
     maze = _maze_of(dataset)
     picture = None if maze is None else draw_maze(dataset, maze, found)
     if picture is not None:

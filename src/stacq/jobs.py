@@ -49,7 +49,7 @@ def score_policies(
     config: dict[str, Any],
 ) -> None:
     """Evaluate into a run directory of its own, which is not made before everything fits; all from the same starts."""
-    console = Console()
+    console = Console(markup=False)
     with _crew(scoring) as pool:
         for candidate in candidates:
             check_fit(candidate.policy, scoring.env, dataset, pool)

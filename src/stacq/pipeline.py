@@ -16,10 +16,10 @@ from stacq.data.dataset import Dataset
 from stacq.dynamics.fit import PRESETS, Fit, fit
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import measure
-from stacq.errors import InputError
+from stacq.errors import check_choice
 from stacq.files import check_writable, write_json
 from stacq.progress import progress
-from stacq.reach.build import ReachConfig, kept_at, reachable_sets, resolved
+from stacq.reach.build import ReachConfig, check_match, kept_at, reachable_sets, resolved
 from stacq.reach.join import Engine
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching, stitching
@@ -30,10 +30,16 @@ from stacq.report.reach_figure import draw_stitching
 from stacq.report.reach_text import print_stitching
 from stacq.report.summary_figure import figure_format, save_figure
 from stacq.report.training_text import TrainingDisplay, describe_plan, describe_result
-from stacq.runs import RUNS
+from stacq.runs import RUNS, check_free
 from stacq.training.job import Options, Trained, check_options, make_plan, run_directory, run_job, selected
 
 QUALITY = "quality.json"
+
+
+def tell_notes(dataset: Dataset, console: Console | None = None) -> None:
+    """What the reader of the data found worth telling, before anything is learned from it."""
+    for note in dataset.notes:
+        (console or Console(markup=False)).print(f"note: {note}", soft_wrap=True)
 
 
 class Fitted(NamedTuple):
@@ -47,7 +53,8 @@ def fit_dynamics(
     dataset: Dataset, recipe: str, *, epochs: int | None = None, seed: int = 0, out: Path | None = None
 ) -> Fitted:
     """Fit, report, save; dynamics that were fitted before with the same data and options are reused."""
-    console = Console()
+    console = Console(markup=False)
+    check_choice("the recipe", recipe, PRESETS, where="dynamics")
     fitting = PRESETS[recipe]
     config = replace(fitting, seed=seed, max_epochs=fitting.max_epochs if epochs is None else epochs)
     directory = out or cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
@@ -65,7 +72,7 @@ def fit_dynamics(
     check_writable(directory)
     console.print(f"{config.forward_members} forward and {config.inverse_members} inverse members, {recipe} recipe")
     with progress("fitting dynamics", config.max_epochs, "epochs") as update:
-        done = fit(dataset, config, on_epoch=lambda curve: update(curve.epoch + 1))
+        done = fit(dataset, config, on_epoch=lambda curve: update(curve.epoch + 1, kept=curve.epoch == 0))
     done.dynamics.save(directory)
     _report(done, dataset, directory, console)
     console.print(f"dynamics: {directory} (picture: fit.png, numbers: {QUALITY})", soft_wrap=True)
@@ -88,11 +95,11 @@ def find_reachable(
     picture: Path | None = None,
 ) -> tuple[ReachableSets, Stitching]:
     """Reachable sets with their report and picture; sets that were found before are reused."""
-    console = Console()
+    console = Console(markup=False)
     directory = kept_at(dataset, dynamics, config)
     picture = picture or picture_path(dataset, f"-reach-{directory.name[:8]}")
     check_picture(picture)
-    _check_sizes(dynamics, dataset)
+    check_match(dataset, dynamics)
     engine = engine or ("cpu" if jax.default_backend() == "cpu" else "gpu")
     with progress("reachable sets", len(dataset), "states") as update:
         say = partial(console.print, soft_wrap=True)
@@ -118,15 +125,17 @@ def train(
     options: Options = Options(),
     stages: Stages = Stages(),
     *,
-    out: Path | None = None,
-    root: Path = RUNS,
+    out: Path | str | None = None,
+    root: Path | str = RUNS,
     workers: int | None = None,
     tensorboard: bool = False,
 ) -> Trained:
     """All the way from data to scored policies; every stage that was made before is reused."""
-    console = Console()
+    console = Console(markup=False)
     check_options(dataset, options)
     resolved(stages.reach)
+    if out is not None:
+        check_free(Path(out))
     dataset = selected(dataset, options)
     dynamics, sets, facts = None, None, {}
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
@@ -134,7 +143,7 @@ def train(
         fitted = (
             fit_dynamics(dataset, recipe)
             if stages.dynamics is None
-            else Fitted(Dynamics.load(stages.dynamics), stages.dynamics)
+            else Fitted(Dynamics.load(stages.dynamics), Path(stages.dynamics))
         )
         dynamics = fitted.dynamics
         sets, found = find_reachable(dataset, dynamics, stages.reach, engine=stages.engine)
@@ -142,7 +151,7 @@ def train(
     elif stages.dynamics is not None:
         console.print(f"note: {options.algorithm} needs no dynamics; {stages.dynamics} is not used", soft_wrap=True)
     plan = make_plan(dataset, options, dynamics, sets)
-    directory = out or run_directory(plan, root)
+    directory = Path(out) if out is not None else run_directory(plan, Path(root))
     console.print(describe_plan(plan, directory), soft_wrap=True)
     with TrainingDisplay(plan, console) as display:
         trained = run_job(
@@ -192,14 +201,3 @@ def _dynamics_facts(directory: Path) -> dict[str, Any]:
         "single_member_error": found["member"],
         "persistence_error": found["identity"],
     }
-
-
-def _check_sizes(dynamics: Dynamics, dataset: Dataset) -> None:
-    found = (len(dynamics.normaliser.mean), len(dynamics.action_low))
-    if found != (dataset.observation_size, dataset.action_size):
-        raise InputError(
-            f"these dynamics are for observations of {found[0]} and actions of {found[1]} numbers",
-            where=dataset.name or "dataset",
-            expected=f"{dataset.observation_size} and {dataset.action_size}, the sizes of the data",
-            fix="fit dynamics to this dataset: `stacq dynamics fit`",
-        )

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stacq.data.normaliser import Normaliser
-from stacq.errors import InputError
+from stacq.errors import InputError, check_choice
 from stacq.types import Float32s, Floats
 
 FORMAT = "stacq.policy.v1"
@@ -61,8 +61,8 @@ class Policy:
                 expected=f"{matrices[0].shape[0]}, the inputs of the first layer",
                 fix="fit the normaliser on the observations that the network was trained on",
             )
-        _check_choice("activation", activation, get_args(Activation))
-        _check_choice("output", output, get_args(Output))
+        check_choice("activation", activation, get_args(Activation), where="Policy.from_mlp")
+        check_choice("output", output, get_args(Output), where="Policy.from_mlp")
         return Policy(matrices, vectors, normaliser, *_bounds(bounds, size), activation, output)
 
     @property
@@ -74,7 +74,10 @@ class Policy:
         return int(self.weights[-1].shape[1])
 
     def __call__(self, observation: Floats, rng: np.random.Generator | None = None) -> Float32s:
-        """The action for one observation [S], or actions for a batch [B, S]."""
+        """The action for one observation [S], or actions for a batch [B, S].
+
+        An observation that is not finite is refused: its action would not be a number, and might reach a motor.
+        """
         if np.shape(observation)[-1:] != (self.observation_size,):
             raise InputError(
                 f"an observation of shape {np.shape(observation)}",
@@ -82,7 +85,17 @@ class Policy:
                 expected=f"{self.observation_size} numbers, or a batch of such rows",
                 fix="give the raw observation as the data has it",
             )
-        raw = forward(self.weights, self.biases, self.normaliser.apply(observation), self.activation)
+        with np.errstate(over="ignore", invalid="ignore"):
+            seen = self.normaliser.apply(observation)
+        if not np.isfinite(seen).all():
+            place = np.argwhere(~np.isfinite(seen))[0].tolist()
+            raise InputError(
+                f"an observation with {np.asarray(observation)[tuple(place)]} at {place}",
+                where="policy",
+                expected="finite numbers that float32 can hold",
+                fix="leave it out, or repair the sensor",
+            )
+        raw = forward(self.weights, self.biases, seen, self.activation)
         if self.output == "clip":
             return np.clip(raw, self.action_low, self.action_high)
         share = (np.tanh(raw) + np.float32(1)) * np.float32(0.5)
@@ -160,13 +173,6 @@ def forward(
         hidden = hidden @ weight + bias
         hidden = np.maximum(hidden, 0) if activation == "relu" else np.tanh(hidden)
     return np.asarray(hidden @ weights[-1] + biases[-1])
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InputError(
-            f"{name} is {value!r}", where="Policy.from_mlp", expected=f"one of {', '.join(choices)}", fix="choose one"
-        )
 
 
 def _bounds(bounds: tuple[ArrayLike, ArrayLike], size: int) -> tuple[Float32s, Float32s]:

@@ -21,14 +21,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
-from stacq.files import appearing, unwritable, write_json, write_text
+from stacq.files import appearing, check_writable, unwritable, write_json, write_text
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
+Line = TypeVar("Line")
 PACKAGES = ("stacq", "numpy", "jax", "jaxlib", "h5py", "gymnasium", "mujoco")
 
 
@@ -55,8 +56,7 @@ class Run:
     def _start(self, directory: Path, config: Mapping[str, Any]) -> None:
         """The directory appears whole or not at all, so that a kill at the very start leaves nothing half made."""
         if directory.exists():
-            what = "this run directory exists already" if directory.is_dir() else "there is a file of this name"
-            raise InputError(what, where=directory, expected="a place for a run directory", fix="choose another --out")
+            raise _taken(directory)
         try:
             with appearing(directory) as beginning:
                 write_json(beginning / "environment.json", environment_facts())
@@ -99,12 +99,24 @@ class Run:
         if metrics.exists():
             lines = [
                 line
-                for line in _whole_lines(metrics)
-                if (found := json.loads(line))["step"] <= step and (EVALUATED not in found or evaluated(found["step"]))
+                for line, found in zip(_whole_lines(metrics), read_metrics(self.directory), strict=True)
+                if found["step"] <= step and (EVALUATED not in found or evaluated(found["step"]))
             ]
             write_text(metrics, "".join(lines))
         kept = [record for record in read_records(self.directory) if record.step <= step and evaluated(record.step)]
         write_text(records, "".join([csv_line(COLUMNS), *(csv_line(record.row()) for record in kept)]))
+
+
+def check_free(directory: Path) -> None:
+    """Refuse a place that no run can have, or go on in, before hours go into what comes first."""
+    if directory.exists() and not (directory / "config.json").exists():
+        raise _taken(directory)
+    check_writable(directory / "config.json" if directory.exists() else directory)
+
+
+def _taken(directory: Path) -> InputError:
+    what = "this directory exists already" if directory.is_dir() else "there is a file of this name"
+    return InputError(what, where=directory, expected="a place for a run directory", fix="choose another --out")
 
 
 def _busy(directory: Path) -> InputError:
@@ -163,20 +175,40 @@ def new_directory(root: Path, kind: str) -> Path:
 
 def read_records(directory: Path) -> list[EpisodeRecord]:
     """Every complete record of a run; see `read_metrics`."""
-    return parse_records(_whole_lines(directory / "records.csv"))
+    return _understood(directory / "records.csv", parse_records)
 
 
 def read_metrics(directory: Path) -> list[dict[str, Any]]:
     """Every complete line; a process killed in the middle of one leaves at most a torn last line."""
-    return [json.loads(line) for line in _whole_lines(directory / "metrics.jsonl")]
+    return _understood(directory / "metrics.jsonl", lambda lines: [_metrics(line) for line in lines])
+
+
+def _metrics(line: str) -> dict[str, Any]:
+    found = json.loads(line)
+    if not isinstance(found, dict) or not isinstance(found.get("step"), int):
+        raise ValueError("no object with a step")
+    return found
+
+
+def _understood(path: Path, parse: Callable[[list[str]], list[Line]]) -> list[Line]:
+    lines = _whole_lines(path)
+    try:
+        return parse(lines)
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(
+            f"a line cannot be understood: {error!r}",
+            where=path,
+            expected="lines as stacq writes them",
+            fix="restore the file or remove the line; a run directory that is deleted is made anew",
+        ) from error
 
 
 def _whole_lines(path: Path) -> list[str]:
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise InputError(
-            f"cannot be read: {error.strerror}", where=path, expected="a run directory", fix="check the path"
+            f"cannot be read: {error}", where=path, expected="a run directory with whole files", fix="check the path"
         ) from error
     return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
 

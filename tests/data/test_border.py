@@ -214,3 +214,9 @@ def test_infinite_sums_of_finite_numbers_are_no_error() -> None:
     raw = logged([2, 3], ["terminal", "timeout"])
     raw["rewards"] = np.full(5, 3e38, dtype=np.float32)
     assert len(build(raw)) == 5
+
+
+@pytest.mark.parametrize("limit", [0, -3])
+def test_a_step_limit_below_one_is_refused(limit: int) -> None:
+    with pytest.raises(InputError, match=f"max_episode_steps is {limit}"):
+        from_arrays(**logged([5], ["cut"]), conventions=Conventions(max_episode_steps=limit))

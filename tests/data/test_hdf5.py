@@ -169,3 +169,13 @@ def test_wrong_extras(tmp_path: Path) -> None:
         load(tmp_path / "infos.hdf5", infos=["qpos"])
     with pytest.raises(InputError, match=r"infos/qvel.* is missing[\s\S]*qpos"):
         load(tmp_path / "infos.hdf5", infos=["qvel"])
+
+
+def test_a_misspelt_key_is_noted(tmp_path: Path) -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    raw["truncations"] = raw.pop("timeouts")
+    dataset = read_hdf5(write_raw(tmp_path / "theirs.hdf5", {**raw, "infos/timeouts": raw["truncations"]}))
+    assert "key 'truncations' is not read; did you mean timeouts?" in dataset.notes
+    with pytest.raises(InputError, match="found: actions, dones, next_observations"):
+        raw["dones"] = raw.pop("terminals")
+        read_hdf5(write_raw(tmp_path / "dones.hdf5", raw))

@@ -249,6 +249,7 @@ NOWHERE = np.zeros(2000, dtype=bool)
         ("observation dimension 1 never changes", {"observations": scaled(1, 0, 1)}),
         ("observation dimensions 0, 1 never change:", {"observations": scaled(0, 0, 1)}),
         ("scales differ by a factor of", {"observations": scaled(1, 1, 2e4)}),
+        ("observation dimension 2 spreads by less than 0.01", {"observations": scaled(1, 1, 2e-3)}),
         ("repeat an earlier observation", {"observations": scaled(1, 1, 1).round()}),
         ("action dimension 1 never changes", {"actions": np.tanh(scaled(1, 0))}),
         ("lie at a bound", {"actions": scaled(2, 2).clip(-1, 1)}),

@@ -29,6 +29,27 @@ def test_a_misspelt_key_is_noted(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(("theirs", "ours"), [("dones", "terminals"), ("truncations", "timeouts")])
+def test_names_that_others_use_are_known(tmp_path: Path, theirs: str, ours: str) -> None:
+    """Without a note, episodes would run into each other; without terminals nothing can be read at all."""
+    raw = logged([2, 3], ["terminal", "timeout"])
+    raw[theirs] = raw.pop(ours)
+    np.savez(tmp_path / "logs.npz", **raw)
+    if ours == "terminals":
+        with pytest.raises(InputError, match=r"'terminals' is missing(.|\n)*found: actions, dones,"):
+            load(tmp_path / "logs.npz")
+    else:
+        assert f"key '{theirs}' is not read; did you mean {ours}?" in load(tmp_path / "logs.npz").notes
+
+
+def test_columns_of_one_number_are_rows(tmp_path: Path) -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    columns = {key: raw[key][:, None] for key in ("rewards", "terminals", "timeouts")}
+    np.savez(tmp_path / "logs.npz", **{**raw, **columns})
+    dataset = load(tmp_path / "logs.npz")
+    assert dataset.rewards.tolist() == raw["rewards"].tolist() and dataset.episodes == 2
+
+
 def test_a_table_is_told_apart_from_a_broken_file(tmp_path: Path) -> None:
     (tmp_path / "logs.csv").write_text("position,speed")
     with pytest.raises(InputError, match=r"numpy.savez"):

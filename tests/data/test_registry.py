@@ -93,6 +93,16 @@ def test_another_tasks_file_under_the_name_is_refused() -> None:
         load("hopper-medium-v2")
 
 
+def test_a_file_that_only_has_the_name_of_a_task_is_data_of_its_own(tmp_path: Path) -> None:
+    """Presets, reference scores and environment go by the name: a cart called hopper-medium must not get hopper's."""
+    np.savez(tmp_path / "hopper-medium.npz", **logged([6], ["timeout"], sizes=(4, 1)))
+    np.savez(tmp_path / "walker2d-medium.npz", **logged([6], ["timeout"], sizes=(17, 6)))
+    other, same = (load(tmp_path / f"{body}-medium.npz") for body in ("hopper", "walker2d"))
+    assert task_of(other.name) is None and other.env_id is None
+    assert any("the name is that of hopper" in note for note in other.notes)
+    assert same.name == "walker2d-medium" and not any("the name is" in note for note in same.notes)
+
+
 def test_a_certain_row_count_is_asserted() -> None:
     put("halfcheetah-medium-v2", 10, (17, 6))
     with pytest.raises(InputError, match="1,000,000 rows"):

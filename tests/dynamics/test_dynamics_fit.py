@@ -296,11 +296,35 @@ def members(ensemble: Any, rows: Any) -> list[tuple[Any, Any]]:
         ({"inverse_members": 0}, "inverse_members is 0"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"validation": 1.0}, "validation is 1.0"),
+        ({"seed": -1}, "seed is -1"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(data: Dataset, change: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         fit(data, replace(CONFIG, **change))
+
+
+def test_the_unit_of_actions_does_not_matter(data: Dataset) -> None:
+    """A valve from 0 to 4,000 is learned like a torque from -1 to 1: the same numbers reach the networks."""
+    half, middle = np.array([2000.0, 0.001], np.float32), np.array([2000.0, 3.0], np.float32)
+    other = replace(
+        data,
+        actions=(data.actions.astype(np.float64) * half + middle).astype(np.float32),
+        action_low=data.action_low * half + middle,
+        action_high=data.action_high * half + middle,
+    )
+    config = replace(CONFIG, max_epochs=5)
+    ours, theirs = fit(data, config).dynamics, fit(other, config).dynamics
+    s, a, s_next = data.observations[:100], data.actions[:100], data.observations[:100] + 0.1
+    moved = rmse(ours.predict(s, a) - s)
+    np.testing.assert_allclose(theirs.predict(s, other.actions[:100]), ours.predict(s, a), atol=1e-2 * moved)
+    np.testing.assert_allclose((theirs.infer(s, s_next) - middle) / half, ours.infer(s, s_next), atol=1e-2)
+
+
+def test_bounds_of_one_leave_every_bit_alone(data: Dataset, fitted: Fit) -> None:
+    forward, inverse = fitted.dynamics.models.forward, fitted.dynamics.models.inverse
+    for kept, same in zip(fitting._of_raw_actions(forward, inverse, data), (forward, inverse), strict=True):
+        jax.tree.map(np.testing.assert_array_equal, kept, same)
 
 
 def test_a_fit_that_never_was_one_is_refused(data: Dataset) -> None:

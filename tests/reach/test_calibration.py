@@ -112,3 +112,13 @@ def test_shapes_are_checked(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> 
 def test_recall_is_checked() -> None:
     with pytest.raises(InputError, match="recall is 0"):
         Calibration.fit(np.ones((1, 1)), np.ones((1, 1)), np.ones((1, 1)), recall=0.0)
+
+
+def test_the_unit_of_actions_does_not_matter() -> None:
+    """Damping is relative to the bounds: the same system with its second actuator in thousandths is moved alike."""
+    slopes, error = jnp.array([[1.0, 0.1], [0.3, 0.2], [0.0, 0.4]]), jnp.array([0.2, -0.1, 0.15])
+    one, units = jnp.ones(2), jnp.array([1.0, 1000.0])
+    plain = minimax_step(slopes, error, jnp.zeros(2), -one, one)
+    other = minimax_step(slopes / units, error, jnp.zeros(2), -units, units)
+    np.testing.assert_allclose(other / units, plain, rtol=1e-4)
+    assert np.abs(plain).min() > 0.05

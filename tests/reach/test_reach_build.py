@@ -251,9 +251,9 @@ def test_what_a_cap_leaves_out_is_decided_by_the_seed(monkeypatch: pytest.Monkey
 def test_actions_are_clipped_to_the_bounds_of_the_data() -> None:
     """Bounds that are neither symmetric nor one: the sets are those of a brute-force search, and not all alike."""
     dataset, dynamics = learned()
-    narrow = replace(
-        dynamics, action_low=np.array([-0.3, 0.1], np.float32), action_high=np.array([0.2, 0.6], np.float32)
-    )
+    low, high = np.array([-0.3, 0.1], np.float32), np.array([0.2, 0.6], np.float32)
+    narrow = replace(dynamics, action_low=low, action_high=high)
+    dataset = replace(dataset, action_low=low, action_high=high)
     found = []
     for clip in (False, True):
         config = ReachConfig(epsilon=0.3, clip=clip)
@@ -476,6 +476,10 @@ def test_an_unwritable_cache_is_a_clear_error(tmp_path: Path) -> None:
         ({"actions": -5}, "actions is -5"),
         ({"estimator": "random", "actions": 0}, "actions is 0"),
         ({"cap": 0}, "cap is 0"),
+        ({"seed": -1}, "seed is -1"),
+        ({"norm": "l3"}, r"norm is 'l3'(.|\n)*one of"),
+        ({"criterion": "papers"}, "criterion is 'papers'"),
+        ({"estimator": "grid"}, "estimator is 'grid'"),
         ({"recall": 0.9}, "a recall was asked for"),
     ],
 )
@@ -494,3 +498,16 @@ def test_the_number_of_actions_stands_where_it_is_given() -> None:
     ]
     found = [(each.estimator, each.actions) for each in map(resolved, chosen)]
     assert found == [("corners", 64), ("corners", 7), ("random", 1000), ("corners", 0)]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"action_high": np.full(2, 2, np.float32)}, r"actions from \[-1.0, -1.0\] to \[2.0, 2.0\]"),
+        ({"normaliser": Normaliser.identity(3)}, "observations of 3 and actions of 2"),
+    ],
+)
+def test_dynamics_of_another_machine_are_refused(change: dict[str, Any], said: str) -> None:
+    dataset, dynamics = learned()
+    with pytest.raises(InputError, match=said):
+        reachable_sets(dataset, replace(dynamics, **change))

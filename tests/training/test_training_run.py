@@ -474,6 +474,11 @@ def test_stops_fall_on_evaluations_and_on_ends_of_phases() -> None:
     [
         ({"seeds": 0}, "0 seeds"),
         ({"first_seed": -1}, "whole numbers from 0"),
+        ({"first_seed": 2**31 - 1}, "below 2,147,483,648"),
+        ({"seeds": [0, 1]}, "`first_seed` says where from"),
+        ({"seeds": 1.5}, "seeds is 1.5"),
+        ({"settings": "batch=16"}, "a sequence of texts"),
+        ({"settings": {"batch": 16}}, "a sequence of texts"),
         ({"steps": 0}, "0 steps"),
         ({"eval_every": 0}, "every 0"),
         ({"eval_every": 7}, "multiples of 2"),
@@ -490,6 +495,32 @@ def test_wrong_options_are_refused_before_anything_is_written(
     with pytest.raises(InputError, match=message):
         run_job(plan(options("td3bc", **changes)), out=tmp_path / "run", workers=1)
     assert not (tmp_path / "run" / "policies").exists()
+
+
+def test_data_that_was_not_loaded_is_refused() -> None:
+    with pytest.raises(InputError, match=r"what `stacq\.load"):
+        make_plan("hopper.hdf5", options("bc"))  # type: ignore[arg-type]
+
+
+def test_actions_that_the_environment_cannot_do_are_refused() -> None:
+    wide = dataclasses.replace(recorded("mine"), action_high=np.full(6, 2.0, np.float32))
+    with pytest.raises(InputError, match=r"to \[2.0(.|\n)*as Walker2d-v4 allows"):
+        make_plan(wide, Options("bc", env="Walker2d-v4"))
+
+
+def test_a_run_that_was_not_scored_names_its_seeds(tmp_path: Path) -> None:
+    chosen = plan(options("bc", evaluate=False))
+    trained = run_job(chosen, out=tmp_path / "run", workers=1)
+    assert trained.result["seeds"] == [0, 1] and trained.result["final"] is None
+    assert describe_result(chosen, trained) == f"policies: {tmp_path / 'run' / 'policies'}"
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{"])
+def test_a_damaged_result_is_named(tmp_path: Path, text: str) -> None:
+    run_job(plan(options("bc")), out=tmp_path / "run", workers=1)
+    (tmp_path / "run" / "result.json").write_text(text)
+    with pytest.raises(InputError, match=r"result.json: cannot be read"):
+        read_trained(tmp_path / "run")
 
 
 def test_an_algorithm_that_needs_reachable_sets_says_so() -> None:

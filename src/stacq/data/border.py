@@ -102,6 +102,9 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
     ends, on another core: each takes as long as the other.
     """
     conventions = conventions.over(USUAL)
+    limit = conventions.max_episode_steps
+    if limit is not None and limit < 1:
+        raise InputError(f"max_episode_steps is {limit}", where=where, expected="at least 1", fix="leave it out")
     check_shapes({key: (value.shape, value.dtype) for key, value in raw.items()}, where)
     extras = dict(infos)
     for key, value in extras.items():

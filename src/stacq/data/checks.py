@@ -1,6 +1,7 @@
 """The checks that raw arrays must pass; each failure names the key, the first bad row and the remedy."""
 
-from collections.abc import Mapping
+import difflib
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,17 +19,39 @@ ROW_RANK = {
     "terminals": 1,
     "timeouts": 1,
 }
+OTHER_NAMES = {"dones": "terminals", "terminations": "terminals", "truncations": "timeouts"}  # as others call them
 
 
-def check_shapes(header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], where: str) -> None:
-    """Keys, types, ranks and lengths, from shapes alone: readers call it before they read a byte."""
+def row_shape(key: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """D4RL's older files store rewards and flags as (rows, 1); everything else keeps its shape."""
+    return shape[:1] if key in ("rewards", "terminals", "timeouts") and shape[1:] == (1,) else shape
+
+
+def misspelt(stored: Collection[str]) -> list[str]:
+    """A note for every key that is not read but nearly has the name of one that would be."""
+    missing = [key for key in (*REQUIRED, *OPTIONAL) if key not in stored]
+    near = {key: difflib.get_close_matches(key, missing, n=1, cutoff=0.85) for key in stored}
+    meant = {key: found[0] for key, found in near.items() if found} | {
+        key: name for key, name in OTHER_NAMES.items() if key in stored and name in missing
+    }
+    return [f"key '{key}' is not read; did you mean {name}?" for key, name in meant.items()]
+
+
+def check_shapes(
+    header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], where: str, stored: Iterable[str] = ()
+) -> None:
+    """Keys, types, ranks and lengths, from shapes alone: readers call it before they read a byte.
+
+    `stored` are the names of all arrays there, those included that are not read.
+    """
+    found = ", ".join(sorted({*header, *stored})) or "no arrays at all"
     for key in REQUIRED:
         if key not in header:
             raise InputError(
                 f"key '{key}' is missing",
                 where=where,
                 expected=f"the keys {', '.join(REQUIRED)}; optionally {', '.join(OPTIONAL)}",
-                fix=f"store the array as '{key}' (found: {', '.join(sorted(header)) or 'no arrays at all'})",
+                fix=f"store the array as '{key}' (found: {found})",
             )
     for key, (shape, dtype) in header.items():
         if dtype.kind not in "fiub":

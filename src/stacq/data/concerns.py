@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stacq.data.dataset import Dataset
+from stacq.data.normaliser import EPSILON
 from stacq.types import Bools, Float64s
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ MANY_DUPLICATES = 0.1
 MANY_UNKNOWN = 0.01
 MANY_SINGLE = 0.1  # of the episodes
 SCALE_RATIO = 1e4
+SMALL_SPREAD = 10 * EPSILON
 DOMINANT = 0.5  # of all reward, in one episode
 INNER_HALF = 0.5  # of the declared range: actions that never leave it hint at wrong bounds
 ENOUGH_ROWS = 100  # before the absence of large actions means anything
@@ -43,6 +45,14 @@ def _about_observations(summary: "Summary") -> Iterator[str]:
         yield (
             f"observation scales differ by a factor of {max(stds) / min(stds):.0e}: without normalisation "
             "the large dimensions drown the small ones, so keep it on and check the units"
+        )
+    small = [
+        d for d, column in enumerate(summary.observations) if 0 < column.std < SMALL_SPREAD and not column.constant
+    ]
+    if small:
+        yield (
+            f"observation {_dimensions(small, 'spread')} by less than {SMALL_SPREAD:g}: normalisation adds "
+            f"{EPSILON:g} to every spread and flattens these, so record them in a smaller unit"
         )
     if summary.duplicates > MANY_DUPLICATES * summary.rows:
         yield (

@@ -15,7 +15,7 @@ import h5py
 import numpy as np
 
 from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
-from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes
+from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
 from stacq.files import replacing
@@ -37,14 +37,16 @@ def read_hdf5(path: Path | str, *, infos: Infos = (), conventions: Conventions =
     with _opened(path) as file:
         conventions = conventions.over(_declared(file, path))
         nodes = {key: _node(file, key, path) for key in (*REQUIRED, *OPTIONAL) if key in file}
-        check_shapes({key: (_row_shape(node), node.dtype) for key, node in nodes.items()}, str(path))
+        stored = [key for key, node in file.items() if isinstance(node, h5py.Dataset)]
+        check_shapes({key: (_row_shape(node), node.dtype) for key, node in nodes.items()}, str(path), stored)
         marks = [key for key in (SUCCESSOR_KNOWN, EPISODE_CUT) if f"infos/{key}" in file]
         wanted = [*(_stored_infos(file) if infos == "all" else infos), *marks]
         extras = {key: _info(file, key, path) for key in wanted}
         raw = {key: _values(node, path) for key, node in nodes.items()}
         extra = {key: _values(node, path) for key, node in extras.items()}
         provenance = _provenance(file)
-    return replace(assemble(raw, extra, where=str(path), conventions=conventions), provenance=provenance)
+    dataset = assemble(raw, extra, where=str(path), conventions=conventions)
+    return replace(dataset, notes=(*dataset.notes, *misspelt(stored)), provenance=provenance)
 
 
 def write_hdf5(dataset: Dataset, path: Path | str) -> None:
@@ -193,10 +195,7 @@ def _info(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
 
 
 def _row_shape(node: h5py.Dataset) -> tuple[int, ...]:
-    """D4RL's older files store rewards and flags as (rows, 1); everything else keeps its shape."""
-    shape = tuple(node.shape or ())
-    key = node.name.rsplit("/", 1)[-1]
-    return shape[:1] if key in ("rewards", "terminals", "timeouts") and shape[1:] == (1,) else shape
+    return row_shape(node.name.rsplit("/", 1)[-1], tuple(node.shape or ()))
 
 
 def _values(node: h5py.Dataset, path: Path) -> Array:

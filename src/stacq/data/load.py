@@ -8,7 +8,7 @@ from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz
-from stacq.data.registry import DatasetInfo, find, recognised
+from stacq.data.registry import DatasetInfo, find, recognised, task_of
 from stacq.errors import InputError
 from stacq.files import home
 from stacq.types import Infos
@@ -65,9 +65,6 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
             expected="a .hdf5 or .npz file, or a Minari dataset directory (with data/ inside)",
             fix="name the file itself",
         )
-    conventions = conventions.over(_course_by_name(path))
-    if path.suffix.lower() == ".npz":
-        return read_npz(path, infos=infos, conventions=conventions)
     if path.suffix.lower() in TABLES:
         raise InputError(
             f"a {path.suffix} file is not read",
@@ -75,7 +72,18 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
             expected="arrays by name: observations, actions, rewards, terminals, timeouts",
             fix="write them with numpy.savez into an .npz file; docs/own-data.md shows how",
         )
-    return read_hdf5(path, infos=infos, conventions=conventions)
+    read = read_npz if path.suffix.lower() == ".npz" else read_hdf5
+    dataset = read(path, infos=infos, conventions=conventions.over(_course_by_name(path)))
+    task = task_of(dataset.name)
+    sizes = (dataset.observation_size, dataset.action_size)
+    if task is None or sizes == (task.observation_size, task.action_size):
+        return dataset
+    note = (
+        f"the name is that of {task.key}, but observations of {sizes[0]} and actions of {sizes[1]} numbers are not its "
+        f"own: read as other data, called {path.name}"
+    )
+    other = read(path, infos=infos, conventions=conventions.over(Conventions(name=path.name)))
+    return replace(other, name=path.name, notes=(*other.notes, note))
 
 
 def _course_by_name(path: Path) -> Conventions:

@@ -1,6 +1,5 @@
 """NumPy archives with D4RL's key names: what people without HDF5 have."""
 
-import difflib
 import zipfile
 import zlib
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
-from stacq.data.checks import OPTIONAL, REQUIRED
+from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
 from stacq.types import Array, Infos
@@ -30,7 +29,8 @@ def read_npz(path: Path | str, *, infos: Infos = (), conventions: Conventions = 
             stored = [key.removeprefix("infos/") for key in archive if key.startswith("infos/")]
             wanted = stored if infos == "all" else [*infos, *(key for key in MARKS if key in stored)]
             extras = {key: _array(archive, f"infos/{key}", path) for key in wanted}
-            notes = _misspelt(archive)
+            notes = misspelt(list(archive))
+            check_shapes({key: (value.shape, value.dtype) for key, value in raw.items()}, str(path), archive)
     except FileNotFoundError as error:
         raise InputError("no such file", where=path, expected="a NumPy archive (.npz)", fix="check the path") from error
     except InputError:
@@ -46,13 +46,6 @@ def read_npz(path: Path | str, *, infos: Infos = (), conventions: Conventions = 
     return replace(dataset, notes=(*dataset.notes, *notes))
 
 
-def _misspelt(archive: Any) -> list[str]:
-    """A note for every key that is not read but nearly has the name of one that would be."""
-    missing = [key for key in (*REQUIRED, *OPTIONAL) if key not in archive]
-    near = {key: difflib.get_close_matches(key, missing, n=1, cutoff=0.85) for key in archive}
-    return [f"key '{key}' is not read; did you mean {found[0]}?" for key, found in near.items() if found]
-
-
 def _array(archive: Any, key: str, path: Path) -> Array:
     if key not in archive:
         found = sorted(name.removeprefix("infos/") for name in archive if name.startswith("infos/"))
@@ -65,4 +58,4 @@ def _array(archive: Any, key: str, path: Path) -> Array:
     value = archive[key]
     if not isinstance(value, np.ndarray):
         raise InputError(f"key '{key}' is not an array", where=path, expected="plain arrays", fix="write it again")
-    return value
+    return value.reshape(row_shape(key, value.shape))

@@ -15,7 +15,7 @@ from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import PRECISION, Dynamics, Models
 from stacq.errors import InputError
 from stacq.nn.mlp import MLP, init_ensemble
-from stacq.types import Float32s, Ints
+from stacq.types import Float32s, Float64s, Ints
 
 HELD_OUT_SHARE, HELD_OUT_ROWS = 0.05, 20_000  # kept from every member, whichever is less
 VALIDATION_CHUNK = 4096  # rows at a time, so that activations stay small
@@ -50,7 +50,7 @@ PAPER = FitConfig(
     inverse_patience=20,
     scale_targets=False,
 )
-PAPER_ANTMAZE = FitConfig(**{**asdict(PAPER), "hidden": (256, 256, 256, 256), "normalise": False})
+PAPER_ANTMAZE = replace(PAPER, hidden=(256, 256, 256, 256), normalise=False)
 SMALL = FitConfig(forward_members=3, inverse_members=2, hidden=(128, 128), max_epochs=40, forward_patience=10)
 SMALL_ANTMAZE = replace(SMALL, normalise=False)
 DEFAULT = FitConfig()
@@ -88,7 +88,7 @@ class Rows(NamedTuple):
     """The rows with known successors, on the device, in normalised units."""
 
     s: jax.Array  # [N, S]
-    a: jax.Array  # [N, A]
+    a: jax.Array  # [N, A], the bounds at -1 and 1: whatever its unit, an action weighs as much as another
     s_next: jax.Array  # [N, S]
     target: jax.Array  # [N, S], what a forward member predicts
 
@@ -159,7 +159,8 @@ def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Cu
         if curves[-1].running == 0:
             break
     _check_learned(state, dataset)
-    models = Models(state.forward.best, state.inverse.best, step_mean, step_scale)
+    networks = _of_raw_actions(state.forward.best, state.inverse.best, dataset)
+    models = Models(*networks, step_mean, step_scale)
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     parents = {"dataset": dataset.fingerprint}
     return Fit(Dynamics(models, normaliser, *bounds, asdict(config), parents, held_out), tuple(curves))
@@ -173,6 +174,8 @@ def _check(config: FitConfig) -> None:
             raise InputError(
                 f"{name} is {getattr(config, name)}", where=RECIPE, expected="at least 1", fix="leave it as it was"
             )
+    if config.seed < 0:
+        raise InputError(f"seed is {config.seed}", where=RECIPE, expected="a number from 0", fix="try 0")
     if not (np.isfinite(config.learning_rate) and config.learning_rate > 0):
         raise InputError(
             f"learning_rate is {config.learning_rate}", where=RECIPE, expected="a finite number above 0", fix="try 3e-4"
@@ -204,7 +207,7 @@ def _hold_out(dataset: Dataset, config: FitConfig) -> tuple[Ints, Ints]:
             f"only {len(known)} of {len(dataset)} rows have a known successor",
             where=dataset.name or "dataset",
             expected=f"enough for a batch of {config.batch} beside the rows held out",
-            fix="collect more data; BC and TD3+BC need no dynamics",
+            fix="collect more, or store next_observations with every row; BC needs no successors",
         )
     return np.sort(known[:count]), np.sort(known[count:])
 
@@ -221,8 +224,34 @@ def _rows(dataset: Dataset, rows: Ints, normaliser: Normaliser, config: FitConfi
         # Sums over millions of rows lose digits in float32.
         exact = step.mean(axis=0, dtype=np.float64), step.std(axis=0, dtype=np.float64)
         mean, scale = exact[0].astype(np.float32), np.maximum(exact[1], MIN_STEP_SCALE).astype(np.float32)
-    arrays = (s, dataset.actions[rows].astype(np.float32), s_next, (step - mean) / scale)
+    middle, half = _action_box(dataset)
+    a = ((dataset.actions[rows] - middle) / half).astype(np.float32)
+    arrays = (s, a, s_next, (step - mean) / scale)
     return Rows(*map(jnp.asarray, arrays)), jnp.asarray(mean), jnp.asarray(scale)
+
+
+def _action_box(dataset: Dataset) -> tuple[Float64s, Float64s]:
+    """Middle and half width of the bounds, each [A]."""
+    low, high = dataset.action_low.astype(np.float64), dataset.action_high.astype(np.float64)
+    return (low + high) / 2, (high - low) / 2
+
+
+def _of_raw_actions(forward: MLP, inverse: MLP, dataset: Dataset) -> tuple[MLP, MLP]:
+    """Both ensembles with the scaling of actions moved into their weights."""
+    middle, half = _action_box(dataset)
+    into, offset = (np.asarray(part[0], np.float64) for part in (forward.weights, forward.biases))
+    actions = slice(dataset.observation_size, None)
+    scaled = into[:, actions] / half[:, None]
+    into = np.concatenate([into[:, : actions.start], scaled], axis=1)
+    out, shift = (np.asarray(part[-1], np.float64) for part in (inverse.weights, inverse.biases))
+    return (
+        MLP((_device(into), *forward.weights[1:]), (_device(offset - middle @ scaled), *forward.biases[1:])),
+        MLP((*inverse.weights[:-1], _device(out * half)), (*inverse.biases[:-1], _device(shift * half + middle))),
+    )
+
+
+def _device(values: Float64s) -> jax.Array:
+    return jnp.asarray(values.astype(np.float32))
 
 
 def _split(key: jax.Array, members: int, rows: int, config: FitConfig) -> Split:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ import numpy as np
 from stacq.artefacts import cache_directory, kept_arrays
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics
-from stacq.errors import InputError
+from stacq.errors import InputError, check_choice
 from stacq.files import write_json
 from stacq.progress import Update
 from stacq.reach.agreement import Norm
@@ -55,6 +55,12 @@ class ReachConfig:
     seed: int = 42
 
 
+OPTIONS = "options of the reachable sets"
+CHOICES = {
+    "criterion": get_args(CriterionName),
+    "norm": get_args(Norm),
+    "estimator": ("auto", *get_args(Estimator)),
+}
 ACTIONS: dict[Estimator, int] = {"random": 1000, "corners": 64}  # the latter a tenth of the arithmetic
 PAPER = ReachConfig(estimator="random", actions=ACTIONS["random"])
 
@@ -87,6 +93,8 @@ FACTS = ("candidates", "accepted", "own_accepted", "anchors_with_own", "capped")
 
 def resolved(config: ReachConfig) -> ReachConfig:
     """The options as they will be used on this machine, refused if they make no sense."""
+    for name, choices in CHOICES.items():
+        check_choice(name, getattr(config, name), choices, where=OPTIONS)
     estimator = config.estimator
     if estimator == "auto":
         estimator = "corners" if jax.default_backend() == "cpu" else "random"
@@ -105,19 +113,44 @@ def kept_at(dataset: Dataset, dynamics: Dynamics, config: ReachConfig) -> Path:
     return cache_directory(KIND, asdict(resolved(config)), _parents(dataset, dynamics))
 
 
+def check_match(dataset: Dataset, dynamics: Dynamics) -> None:
+    """Models of other sizes, or of actions with other bounds, say nothing about this data."""
+    found = (len(dynamics.normaliser.mean), len(dynamics.action_low))
+    if found != (dataset.observation_size, dataset.action_size):
+        raise InputError(
+            f"these dynamics are for observations of {found[0]} and actions of {found[1]} numbers",
+            where=dataset.name or "dataset",
+            expected=f"{dataset.observation_size} and {dataset.action_size}, the sizes of the data",
+            fix="fit dynamics to this dataset: `stacq dynamics fit`",
+        )
+    of_data = (dataset.action_low, dataset.action_high)
+    of_models = (dynamics.action_low, dynamics.action_high)
+    if not all(np.allclose(ours, theirs, rtol=1e-4) for ours, theirs in zip(of_models, of_data, strict=True)):
+        low, high = (bound.tolist() for bound in of_models)
+        raise InputError(
+            f"these dynamics are for actions from {low} to {high}",
+            where=dataset.name or "dataset",
+            expected="the bounds of the data, {} to {}".format(*(bound.tolist() for bound in of_data)),
+            fix="state the same bounds for both, or fit dynamics to this dataset",
+        )
+
+
 def _parents(dataset: Dataset, dynamics: Dynamics) -> dict[str, str]:
     return {"dataset": dataset.fingerprint, "dynamics": dynamics.fingerprint}
 
 
 def _check_numbers(config: ReachConfig, actions: int, least: int) -> None:
-    where = "options of the reachable sets"
     if not (np.isfinite(config.epsilon) and config.epsilon >= 0):
-        raise InputError(f"epsilon is {config.epsilon}", where=where, expected="a finite number from 0", fix="try 0.1")
+        raise InputError(
+            f"epsilon is {config.epsilon}", where=OPTIONS, expected="a finite number from 0", fix="try 0.1"
+        )
     if actions < least:
         expected = f"at least {least} of them" + " (the corners may do alone)" * (least == 0)
-        raise InputError(f"actions is {actions}", where=where, expected=expected, fix="leave it out for the default")
+        raise InputError(f"actions is {actions}", where=OPTIONS, expected=expected, fix="leave it out for the default")
     if config.cap is not None and config.cap < 1:
-        raise InputError(f"cap is {config.cap}", where=where, expected="at least 1", fix="leave it out for no cap")
+        raise InputError(f"cap is {config.cap}", where=OPTIONS, expected="at least 1", fix="leave it out for no cap")
+    if config.seed < 0:
+        raise InputError(f"seed is {config.seed}", where=OPTIONS, expected="a number from 0", fix="try 42")
 
 
 def _checked(config: ReachConfig) -> ReachConfig:
@@ -145,6 +178,7 @@ def reachable_sets(
     yields the same sets.
     """
     asked, config, say = config, resolved(config), log or _silent
+    check_match(dataset, dynamics)
     parents = _parents(dataset, dynamics)
     held_out = _held_out(dynamics, parents["dataset"])
     if config.criterion == "calibrated" and held_out is None:

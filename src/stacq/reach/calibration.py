@@ -10,7 +10,7 @@ Measured in the simulator by `experiments/reachability_truth.py`, on hopper, wal
   ones to everything. An error per dimension that is the same in all states does less of the one and more of the other.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -59,16 +59,19 @@ def refined(
 def minimax_step(slopes: jax.Array, error: jax.Array, a: jax.Array, low: jax.Array, high: jax.Array) -> jax.Array:
     """The action within bounds that nearly minimises max |error + slopes (a' - a)|, by reweighted least squares.
 
-    `slopes` is [S, A]. Each round weighs a dimension up by what the round before left in it (Lawson's method).
+    `slopes` is [S, A]. Each round weighs a dimension up by what the round before left in it (Lawson's method). Steps
+    are in half widths of the bounds, so that the damping does not depend on the units of actions.
     """
-    weights, moved = jnp.ones_like(error), a
+    weights, moved, half = jnp.ones_like(error), a, (high - low) / 2
+    slopes = slopes * half
     with jax.default_matmul_precision(PRECISION):
         for _ in range(1 + REWEIGHTINGS):
             weighted = slopes.T * weights[None, :]  # [A, S]
             squares = weighted @ slopes
             ridge = DAMPING * jnp.trace(squares) / a.shape[0] + TINY
-            moved = jnp.clip(a - jnp.linalg.solve(squares + ridge * jnp.eye(a.shape[0]), weighted @ error), low, high)
-            left = jnp.abs(error + slopes @ (moved - a))
+            step = jnp.linalg.solve(squares + ridge * jnp.eye(a.shape[0]), weighted @ error)
+            moved = jnp.clip(a - half * step, low, high)
+            left = jnp.abs(error + slopes @ ((moved - a) / half))
             weights = weights * (left / jnp.maximum(left.max(), TINY) + FLOOR)
             weights = weights / weights.max()
     return moved
@@ -122,11 +125,15 @@ class Calibration:
         trust = np.sqrt((residuals**2).mean(axis=0) / np.maximum((spreads**2).mean(axis=0), TINY))  # [S]
         scaled = errors(residuals, spreads, sizes, trust, epsilon)
         found = scaled.max(axis=1)
-        # The order statistic, not an interpolation: at least this share passes.
-        threshold = max(1.0, float(np.quantile(found, recall, method="inverted_cdf")))
+        threshold = _threshold(found, recall)
         hardest = found >= min(threshold, float(found.max()))
         worst = int(np.bincount(scaled[hardest].argmax(axis=1)).argmax())
         return Calibration(tuple(trust.tolist()), epsilon, threshold, float((found <= threshold).mean()), worst)
+
+    def passed_by(self, scores: Floats, recall: float) -> "Calibration":
+        """The same with the threshold that at least this share of known pairs passes, whose scores these are, [N]."""
+        threshold = _threshold(scores, recall)
+        return replace(self, threshold=threshold, recall=float((scores <= threshold).mean()))
 
     def scores(self, residuals: Floats, spreads: Floats, sizes: Floats) -> Floats:
         """The L-infinity norm of residuals in units of what is tolerated, [...]; low is reachable."""
@@ -141,3 +148,8 @@ class Calibration:
     def accepts(self, residuals: Floats, spreads: Floats, sizes: Floats) -> Bools:
         """Which pairs count as reachable, [...]."""
         return np.asarray(self.scores(residuals, spreads, sizes) <= self.threshold)
+
+
+def _threshold(scores: Floats, recall: float) -> float:
+    """The order statistic, not an interpolation: at least this share passes."""
+    return max(1.0, float(np.quantile(scores, recall, method="inverted_cdf")))

@@ -89,17 +89,10 @@ class Criterion:
         def plain(*states: jax.Array) -> Any:
             return distance(models, *states, low, high, self.norm)
 
-        passed = _joined(block <= self.bound for block in pairs.over(plain, blocks.plain))
+        passed: Bools = _joined(pairs.over(plain, blocks.plain)) <= self.bound
         if self.calibration is None:
             return passed
-        trust = jnp.asarray(self.calibration.trust, dtype=jnp.float32)
-        epsilon, threshold = self.calibration.epsilon, self.calibration.threshold
-
-        def score(*states: jax.Array) -> Any:
-            return refined_scores(models, *states, low, high, trust, epsilon)
-
-        near = pairs.only(passed)
-        passed[passed] = _joined(block <= threshold for block in near.over(score, blocks.refining))
+        passed[passed] = scores(self.calibration, device, pairs.only(passed)) <= self.calibration.threshold
         return passed
 
     def errors(self, device: Device, pairs: Pairs) -> Floats:
@@ -109,8 +102,22 @@ class Criterion:
         return self.calibration.errors(*refined_errors(device, pairs), pairs.sizes[pairs.place])
 
 
-def _joined(blocks: Iterable[Bools]) -> Bools:
-    return np.concatenate([np.zeros(0, dtype=np.bool_), *blocks])
+def scores(calibration: Calibration, device: Device, pairs: Pairs) -> Float32s:
+    """Of the pairs after refining, [M]: one program for fitting the threshold and for testing against it.
+
+    Another program would round differently, and a known pair that sets the threshold could fail its own test.
+    """
+    models, low, high, blocks = device
+    trust = jnp.asarray(calibration.trust, dtype=jnp.float32)
+
+    def score(*states: jax.Array) -> Any:
+        return refined_scores(models, *states, low, high, trust, calibration.epsilon)
+
+    return _joined(pairs.over(score, blocks.refining))
+
+
+def _joined(blocks: Iterable[Float32s]) -> Float32s:
+    return np.concatenate([np.zeros(0, dtype=np.float32), *blocks])
 
 
 def plain_errors(device: Device, pairs: Pairs) -> Float32s:
@@ -135,8 +142,10 @@ def calibrated(device: Device, pairs: Pairs, *, recall: float, epsilon: float) -
     """
     sizes = pairs.sizes[pairs.place]
     columns = [column.astype(np.float64) for column in (*refined_errors(device, pairs), sizes)]
-    calibration = Calibration.fit(*columns, recall=recall / KEPT, epsilon=epsilon)
-    plain = plain_errors(device, pairs).max(axis=1)[calibration.accepts(*columns)]
+    fitted = Calibration.fit(*columns, recall=recall / KEPT, epsilon=epsilon)
+    found = scores(fitted, device, pairs)
+    calibration = fitted.passed_by(found, recall / KEPT)
+    plain = plain_errors(device, pairs).max(axis=1)[found <= calibration.threshold]
     bound = max(NEAR, float(np.quantile(plain, KEPT, method="inverted_cdf")))
     return Criterion("linf", bound, calibration)
 

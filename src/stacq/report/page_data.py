@@ -97,7 +97,7 @@ def read_run(directory: Path, label: str | None = None) -> RunSummary:
     config = _json(directory / "config.json")
     if config is None:
         raise _no_run(directory, "there is no config.json" if directory.is_dir() else "there is no such directory")
-    records = _guarded(read_records, directory, "records.csv")
+    records = read_records(directory) if (directory / "records.csv").exists() else []
     algorithm = str(config.get("algorithm") or (records[0].algorithm if records else ""))
     dataset = str(config.get("dataset") or (records[0].dataset if records else ""))
     chosen = label or config.get("label") or NAMES.get(algorithm, algorithm) or directory.name
@@ -109,7 +109,7 @@ def read_run(directory: Path, label: str | None = None) -> RunSummary:
         environment=_json(directory / "environment.json") or {},
         seeds=_seeds(config.get("seeds")),
         records=records,
-        metrics=[line for line in _guarded(read_metrics, directory, "metrics.jsonl") if isinstance(line, dict)],
+        metrics=read_metrics(directory) if (directory / "metrics.jsonl").exists() else [],
         reach=_json(directory / "reach.json"),
         dynamics=_json(directory / "dynamics.json"),
         name=directory.name,
@@ -290,23 +290,6 @@ def _json(path: Path) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         raise InputError(f"holds a {type(value).__name__}", where=path, expected="a JSON object")
     return value
-
-
-def _guarded(read: Any, directory: Path, name: str) -> list[Any]:
-    """The lines of one file of a run: none if it is not there yet."""
-    if not (directory / name).exists():
-        return []
-    try:
-        return list(read(directory))
-    except InputError:
-        raise
-    except (KeyError, TypeError, ValueError) as error:
-        raise InputError(
-            f"a line cannot be understood: {error!r}",
-            where=directory / name,
-            expected="lines as stacq writes them",
-            fix="leave this run out, or remove the line",
-        ) from error
 
 
 def _stopped(path: Path) -> str:

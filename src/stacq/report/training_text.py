@@ -53,7 +53,7 @@ def describe_result(plan: Plan, trained: Trained) -> str:
     """The final policies' scores with their interval; other statistics are named for what they are."""
     result = trained.result
     warning = _lost_text(result.get("lost", []), len(plan.schedule.seeds))
-    if not result["seeds"]:
+    if result.get("final") is None:
         return "\n".join([*warning, f"policies: {trained.directory / 'policies'}"])
     final = describe(np.array(result["final"]))
     values = ", ".join(f"{value:.1f}" for value in result["final"])

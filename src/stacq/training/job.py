@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from stacq.reach.sets import ReachableSets
 from stacq.reach.ways import leading_actions
 from stacq.runs import RUNS, Run
 from stacq.training.evaluations import Protocol
-from stacq.training.finished import NAMES, RESULT, final_policies
+from stacq.training.finished import NAMES, RESULT, final_policies, read_finished
 from stacq.training.train import Listener, Schedule, Task, check_schedule, train
 from stacq.types import Float32s
 
@@ -136,8 +137,8 @@ def make_plan(
     dataset: Dataset, options: Options, dynamics: Dynamics | None = None, sets: ReachableSets | None = None
 ) -> Plan:
     """Check that everything fits before anything long begins. The dataset is one that `selected` gave."""
-    options = named(options, dataset)
     env = check_options(dataset, options)
+    options = named(options, dataset)
     chosen = _chosen(dataset, options)
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
         if dynamics is None or sets is None:
@@ -173,6 +174,7 @@ def _check_made_for(sets: ReachableSets, dataset: Dataset, dynamics: Dynamics) -
 
 def check_options(dataset: Dataset, options: Options) -> str | None:
     """Refuse what cannot be trained before hours go into its dynamics; the environment that will be used."""
+    _check_kinds(dataset, options)
     chosen = _chosen(dataset, options)
     if options.seeds < 1:
         raise InputError(f"{options.seeds} seeds", expected="at least one", fix="use --seeds 5")
@@ -180,6 +182,28 @@ def check_options(dataset: Dataset, options: Options) -> str | None:
         raise InputError(f"{chosen.episodes} episodes", expected="at least one", fix="use --episodes 10")
     check_schedule(options.algorithm, chosen.config, _schedule(options, chosen))
     return _environment(dataset, options)
+
+
+def _check_kinds(dataset: Dataset, options: Options) -> None:
+    """What is easily mistaken in Python, where nothing else looks at types."""
+    wrong = (
+        ("dataset", dataset, isinstance(dataset, Dataset), "a Dataset: what `stacq.load(...)` returns"),
+        (
+            "seeds",
+            options.seeds,
+            isinstance(options.seeds, Integral),
+            "how many, such as 5; `first_seed` says where from",
+        ),
+        (
+            "settings",
+            options.settings,
+            not isinstance(options.settings, (str, Mapping)),
+            'a sequence of texts, such as ("batch=64",)',
+        ),
+    )
+    for name, value, right, expected in wrong:
+        if not right:
+            raise InputError(f"{name} is {value!r}", where="options of the training", expected=expected)
 
 
 def selected(dataset: Dataset, options: Options) -> Dataset:
@@ -295,14 +319,26 @@ def protocol_of(plan: Plan) -> Protocol | None:
 
 def read_trained(directory: Path) -> Trained:
     """Policies and result of a finished run."""
-    result = json.loads((directory / RESULT).read_text(encoding="utf-8"))
-    return Trained(final_policies(directory), directory, result)
+    policies = read_finished(directory).policies
+    try:
+        result = json.loads((directory / RESULT).read_text(encoding="utf-8"))
+        if not isinstance(result, dict):
+            raise ValueError("not an object")
+    except ValueError as error:
+        raise InputError(
+            f"cannot be read: {error}",
+            where=directory / RESULT,
+            expected="what a finished run wrote",
+            fix="delete it, and give the command again: it is written anew",
+        ) from error
+    return Trained(policies, directory, result)
 
 
 def result_of(directory: Path) -> dict[str, Any]:
     """Of a run that has come to its end: final, best and mean of the last ten, each by seed and never mixed.
 
-    They are of the seeds that were trained to the end. The others are named, since leaving them out flatters.
+    They are of the seeds that were trained to the end, and None where nothing was scored. The others are named, since
+    leaving them out flatters.
     """
     from stacq.report.page_data import aggregate, measure_of, read_run
 
@@ -311,7 +347,8 @@ def result_of(directory: Path) -> dict[str, Any]:
     measure = measure_of([summary])
     found = aggregate(summary, measure)
     if found is None:
-        return {"measure": None, "seeds": [], "lost": lost}
+        seeds = sorted(final_policies(directory))
+        return {"measure": None, "seeds": seeds, "lost": lost, "final": None, "best": None, "last_ten": None}
     return {
         "measure": measure,
         "step": found.step,

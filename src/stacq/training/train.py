@@ -45,6 +45,7 @@ from stacq.workers import WorkerPool
 
 GPU_TURNS = 1000  # per chunk: about a second of a large run
 CHUNK_SECONDS = 1.0  # on a CPU, where chunks may have any length
+SEED_END = 2**31  # seeds are 32-bit numbers to the compiled loop
 EXPLODED = 100  # times the largest return that the data's rewards allow
 SNAPSHOT = "snapshot"
 CHECKPOINTS, SNAPSHOTS = "checkpoints", "snapshots"
@@ -112,8 +113,9 @@ def train(
 
 def check_schedule(name: str, config: Any, schedule: Schedule) -> None:
     """Refuse what would end in the middle: no seeds, no steps, intervals that cut a round of updates."""
-    if not schedule.seeds or len(set(schedule.seeds)) != len(schedule.seeds) or min(schedule.seeds) < 0:
-        raise InputError(f"seeds {schedule.seeds}", expected="different whole numbers from 0", fix="use --seeds 5")
+    seeds = schedule.seeds
+    if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= SEED_END:
+        raise InputError(f"seeds {seeds}", expected=f"different whole numbers from 0 below {SEED_END:,}", fix="use 0")
     for phase in ALGORITHMS[name].phases(config):
         turn = len(phase.updates)
         if phase.steps < 1 or phase.steps % turn or schedule.eval_every < 1 or schedule.eval_every % turn:
