@@ -1,7 +1,8 @@
-"""Training at full size on regenerated locomotion data, for the tables of docs/results.md.
+"""Training on regenerated locomotion data, for the tables of docs/results.md: at full size, or at a laptop's.
 
     python experiments/locomotion.py --datasets hopper-medium walker2d-medium --runs stacq own-only td3bc bc
     python experiments/locomotion.py --runs robust --steps 60000 --alphas 1 2 5 --seeds 3
+    python experiments/locomotion.py --small --rows 100000 --runs robust td3bc --seeds 10
     python experiments/locomotion.py --table runs/training.jsonl
 
 Every run adds a line to `training.jsonl`: settings, scores of every evaluation and seed, the critics' value beside the
@@ -60,6 +61,7 @@ RUNS: dict[str, tuple[Options, ReachConfig]] = {
     "robust-own-only": (Options("stacq", variant="robust", own_only=True), ReachConfig()),
     "authors": (Options("stacq", variant="authors"), ReachConfig()),
     "calibrated": (Options("stacq", variant="paper"), ReachConfig(criterion="calibrated")),
+    "robust-calibrated": (Options("stacq", variant="robust"), ReachConfig(criterion="calibrated")),
     "onestep": (Options("onestep-stacq"), ReachConfig()),
 }
 REFERENCE = "td3bc"
@@ -191,14 +193,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", nargs="+", default=["hopper-medium"])
     parser.add_argument("--runs", nargs="+", default=["stacq"], choices=RUNS)
-    parser.add_argument("--steps", type=int, default=1_000_000)
+    parser.add_argument("--small", action="store_true", help="the preset for a laptop, its recipe for dynamics too")
+    parser.add_argument("--steps", type=int, help="instead of the preset's, a million or with --small 20,000")
     parser.add_argument("--eval-every", type=int)
     parser.add_argument("--episodes", type=int)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--alphas", nargs="*", type=float, default=[])
     parser.add_argument("--set", nargs="*", default=[], help="settings, name=value")
     parser.add_argument("--rows", type=int, help="of the dataset, if fewer than all")
-    parser.add_argument("--recipe", default="default", help="of the dynamics")
+    parser.add_argument("--recipe", help="of the dynamics; `default` unless --small")
     parser.add_argument("--prepare", action="store_true", help="make data, models and sets, and train nothing")
     parser.add_argument("--out", type=Path, default=Path("runs"))
     parser.add_argument("--table", type=Path, help="print this file and do nothing else")
@@ -211,11 +214,12 @@ def main() -> None:
     keep_compiled()
     chosen.out.mkdir(parents=True, exist_ok=True)
     for name in chosen.datasets:
-        made = stages(name, chosen.runs, chosen.rows, chosen.recipe)
+        made = stages(name, chosen.runs, chosen.rows, chosen.recipe or ("small" if chosen.small else "default"))
         for run in [] if chosen.prepare else chosen.runs:
             options, reach = RUNS[run]
             options = replace(
                 options,
+                small=chosen.small,
                 seeds=chosen.seeds,
                 steps=chosen.steps,
                 eval_every=chosen.eval_every,
@@ -223,7 +227,8 @@ def main() -> None:
                 settings=tuple(chosen.set),
             )
             plan = make_plan(made.dataset, options, made.dynamics, made.sets.get(reach.criterion))
-            directory = chosen.out / f"{name}-{run}-{chosen.steps}-{'-'.join([*map(str, chosen.alphas), *chosen.set])}"
+            words = [name, run, str(plan.preset.config.steps), *map(str, chosen.alphas), *chosen.set]
+            directory = chosen.out / "-".join(words)
             started = time.perf_counter()
             try:
                 run_lanes(plan, chosen.alphas, directory)

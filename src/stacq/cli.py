@@ -526,9 +526,11 @@ def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str,
         body, _, tag = name.removeprefix(PREFIX).partition("-")
         return [Candidate(load_behaviour(body, tag))], name, env or str(TASKS[body].env_id), ""
     if Path(name).is_dir():
-        from stacq.training.finished import read_finished
+        from stacq.training.finished import lost_text, read_finished
 
         run = read_finished(Path(name))
+        if run.lost:
+            print(lost_text(run.lost, len(run.lost) + len(run.policies)))
         found = [Candidate(policy, seed, run.step) for seed, policy in run.policies.items()]
         return found, run.label, env or run.env or _no_env(name), run.dataset
     return [Candidate(Policy.load(name))], name, env or _no_env(name), ""

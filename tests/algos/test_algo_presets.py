@@ -107,7 +107,7 @@ def test_variants() -> None:
         ("maze-of-mine", "robust"),
         ("mujoco/hopper/medium-v0", "robust"),
         ("", "robust"),
-        ("stacq/maze-stitching-v0", "paper"),
+        ("stacq/maze-stitching-v0", "maze"),
         ("antmaze-umaze-v2", "paper"),
         ("antmaze-large-play", "paper"),
         ("D4RL/antmaze/umaze-v1", "paper"),
@@ -117,6 +117,22 @@ def test_what_is_recommended_depends_on_the_data(dataset: str, variant: str) -> 
     assert recommended("stacq", dataset) == variant
     for algorithm in ("td3bc", "bc", "onestep-stacq"):
         assert recommended(algorithm, dataset) == "paper"
+
+
+def test_in_mazes_the_published_variant_keeps_the_published_equations() -> None:
+    """Sizes and rates are the mazes' own; what the equations are made of has a name of its own."""
+    name = "stacq/maze-stitching-v0"
+    equations = ("critics", "layer_norm", "pairs", "targets", "actor_q", "reward", "alpha", "action_pull")
+    paper, tuned = (preset("stacq", name, variant=variant).config for variant in ("paper", "maze"))
+    assert [getattr(paper, each) for each in equations] == [getattr(stacq.Config(), each) for each in equations]
+    assert (tuned.critics, tuned.layer_norm, tuned.reward, tuned.alpha) == (2, True, "row", 0.0)
+    assert (paper.steps, paper.tau) == (tuned.steps, tuned.tau) == (5_000, 0.05)
+
+
+def test_small_ones_are_evaluated_now_and_then() -> None:
+    for algorithm in ALGORITHMS:
+        for name in ("mine", "hopper-medium-v2", "antmaze-umaze-v2"):
+            assert (preset(algorithm, name).evaluations, preset(algorithm, name, small=True).evaluations) == (200, 20)
 
 
 def test_small_ones_are_smaller_and_keep_what_belongs_to_the_dataset() -> None:

@@ -146,6 +146,7 @@ def test_the_paths_are_joined_though_they_share_no_state() -> None:
 
 @pytest.mark.parametrize("name", ["stacq", "onestep-stacq"])
 def test_reachability_switches_over_to_the_better_path(name: str) -> None:
+    """Without a weight on the value: the policy goes to the best reachable state and to nothing beyond it."""
     ours = climbed(name)
     assert 0.75 < ours[-1] < 1.25 and abs(ours[10:].mean() - 1) < 0.25  # early, and to stay
     assert np.abs(climbed(name, reduced=True)).max() < 0.3  # own successors alone know no way up
@@ -162,8 +163,21 @@ def test_a_policy_that_climbs_and_is_held_by_its_action_switches_over_too() -> N
     assert np.abs(climbed("stacq", reduced=True, **held)).max() > 0.75
 
 
+@pytest.mark.slow
+def test_a_weight_on_the_value_carries_beyond_the_better_path() -> None:
+    """Forty rows hold nothing up there: the more the value counts, the further the policy climbs past the data."""
+    little, much = climbed("stacq", alpha=0.02), climbed("stacq", alpha=1.0)
+    assert 1.1 < little[10:].mean() < 1.4 and much[-1] > 5
+
+
 def test_action_constraints_do_not_switch_over() -> None:
     """Cloning stays below, TD3+BC too while it is held there; at its published weight it leaves both paths behind."""
     assert np.abs(climbed("bc")).max() < 0.3
     assert np.abs(climbed("td3bc", alpha=0.01)).max() < 0.5
     assert abs(climbed("td3bc", alpha=2.5)[-1] - 1) > 0.5
+
+
+@pytest.mark.slow
+def test_between_these_weights_actions_switch_over_as_well() -> None:
+    """Critics over actions carry values across a gap of a step: so the probe tells cloning apart, not TD3+BC."""
+    assert 0.75 < climbed("td3bc", alpha=0.05)[-1] < 1.25

@@ -34,8 +34,15 @@ def told(reports: list[Report], *, small: bool = False, seeds: int = 2) -> list[
     return text.getvalue().splitlines()
 
 
-def at(step: int, rate: float, *, until: int = 1_000_000, losses: dict[str, list[float]] | None = None) -> Report:
-    return Report(step, 1_000_000, until, rate, losses or {}, {})
+def at(
+    step: int,
+    rate: float,
+    *,
+    until: int = 1_000_000,
+    behind: float = 0.0,
+    losses: dict[str, list[float]] | None = None,
+) -> Report:
+    return Report(step, 1_000_000, until, rate, behind, losses or {}, {})
 
 
 def test_how_long_it_will_take_is_told_once_chunks_are_of_full_length() -> None:
@@ -58,3 +65,13 @@ def test_a_phase_of_another_speed_is_estimated_anew() -> None:
     assert [line.split(":")[0].split(" of")[0] for line in lines] == ["1,000 steps/s", "100 steps/s"]
     assert "6.7 minutes to go to step 500,000 of 1,000,000, where another phase begins" in lines[0]
     assert "about 83.3 minutes to go; shorter" in lines[1]
+
+
+def test_evaluations_that_take_longer_than_the_training_are_told() -> None:
+    """The first of them ends after the first estimate, which knew of none."""
+    begun = [at(1, 0.2), at(4, 2_000.0), at(900_000, 2_000.0)]
+    late = [at(910_000, 2_000.0, behind=30.0), at(920_000, 2_000.0, behind=420.0), at(930_000, 2_000.0, behind=400.0)]
+    lines = told([*begun, *late])
+    assert len(lines) == 2 and "about 50 seconds to go" in lines[0]
+    assert "about 7.0 minutes to go, since evaluating takes longer than training" in lines[1]
+    assert lines[1].endswith("shorter with a larger --eval-every or fewer --episodes")

@@ -27,15 +27,18 @@ from stacq.algos.world import pair_slots
 from stacq.envs.maze import MazeEnv, data_cells
 from stacq.errors import InputError
 from stacq.evaluation import Counting, EvaluationFailed
-from stacq.files import content_hash, home
+from stacq.files import content_hash, home, write_json
 from stacq.policy import Policy
 from stacq.reach.ways import CHUNK
+from stacq.report.page_data import read_run
+from stacq.report.page_sections import results_section
 from stacq.report.training_text import describe_result
 from stacq.runs import Run, read_metrics, read_records
 from stacq.tabular.maze import load as load_maze
 from stacq.training.checkpoints import save_checkpoint, save_tree
 from stacq.training.evaluations import Protocol
 from stacq.training.failed import TrainingFailed
+from stacq.training.finished import read_finished
 from stacq.training.job import (
     Options,
     make_plan,
@@ -46,7 +49,7 @@ from stacq.training.job import (
     run_directory,
     run_job,
 )
-from stacq.training.train import Report, Schedule, _Trainer, even_part, stops, train
+from stacq.training.train import Report, Schedule, _Pace, _Trainer, even_part, stops, train
 
 ALGORITHMS = ("bc", "td3bc", "stacq", "onestep-stacq")
 
@@ -259,8 +262,9 @@ def test_a_run_says_which_variant_was_recommended_for_its_data() -> None:
     dynamics, sets = models()
     maze, own = plan(options("stacq")), make_plan(mine, options("stacq"), dynamics, sets)
     asked_for = make_plan(mine, options("stacq", variant="paper"), dynamics, sets)
-    assert [each.manifest()["variant"] for each in (maze, own, asked_for)] == ["paper", "robust", "paper"]
-    assert [each.manifest()["label"] for each in (maze, own)] == ["StaCQ", "StaCQ (robust)"]
+    assert [each.manifest()["variant"] for each in (maze, own, asked_for)] == ["maze", "robust", "paper"]
+    labels = [each.manifest()["label"] for each in (maze, own, asked_for)]
+    assert labels == ["StaCQ (maze)", "StaCQ (robust)", "StaCQ"]
     assert own.preset.config.action_pull > 0 and asked_for.preset.config.action_pull == 0
     assert run_directory(own) != run_directory(asked_for)
 
@@ -274,7 +278,7 @@ def test_sets_of_other_models_are_refused() -> None:
 
 
 def robust(alpha: float) -> Options:
-    """The maze's own alpha is 0, and an action pull is weighed by alpha."""
+    """An action pull is weighed by alpha."""
     return options("stacq", variant="robust", settings=("batch=16", "hidden=8,8", f"alpha={alpha}"))
 
 
@@ -367,13 +371,63 @@ def test_a_seed_lost_at_the_very_end_leaves_the_others_their_final_scores(tmp_pa
     kept = [line for line in lines if not (line["seed"] == 1 and line["step"] == 60)]
     (directory / "metrics.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in kept))
     records = (directory / "records.csv").read_text().splitlines(keepends=True)
-    gone = f"bc,{chosen.dataset.name},1,60,"
+    gone = f"BC,{chosen.dataset.name},1,60,"
     (directory / "records.csv").write_text("".join(line for line in records if not line.startswith(gone)))
     (directory / "policies" / "seed-1.safetensors").unlink()
     found = result_of(directory)
     assert (found["step"], found["seeds"], found["lost"]) == (60, [0, 2], [1])
     said = describe_result(chosen, dataclasses.replace(read_trained(directory), result=found))
     assert said.startswith("! 1 of 3 seeds lost (1)")
+    write_json(directory / "result.json", found)
+    assert read_finished(directory).lost == read_run(directory).lost == (1,)
+    page = results_section([read_run(directory)], {"BC": 0})
+    assert page is not None and "lost 1 of 3 seeds in training" in str(page.body)
+
+
+@pytest.mark.parametrize("scored", [False, True])
+def test_a_seed_lost_by_the_very_last_update_does_not_take_the_others_along(tmp_path: Path, scored: bool) -> None:
+    """Metrics are of before an update: after a single one only the networks show what it did."""
+    chosen = plan(options("bc", seeds=3, steps=1, eval_every=1))
+    task = make_task(chosen)
+    task = task._replace(config=dataclasses.replace(task.config, learning_rate=jnp.asarray([1e-3, jnp.inf, 1e-3])))
+    said: list[str] = []
+    protocol = protocol_of(chosen) if scored else None
+    with Run(tmp_path / "run", {}, resume=True) as run:
+        train(task, chosen.schedule, run, protocol=protocol, workers=1, say=said.append)
+    assert said == ["seed 1 is stopped at step 1: its networks hold NaN or infinity; the other seeds go on"]
+    assert len(list((tmp_path / "run" / "policies").iterdir())) == 2
+    assert {record.seed for record in read_records(tmp_path / "run")} == ({0, 2} if scored else set())
+
+
+def test_values_beyond_any_return_are_doubted_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    with Run(tmp_path / "run", {}) as run:
+        trainer = _Trainer(make_task(plan(options("td3bc"))), Schedule((0, 1)), run, None, None, said.append)
+        assert trainer.limit == pytest.approx(10 / (1 - 0.99))  # the goal's reward, for ever
+        for step, value in ((20, 900.0), (40, 1100.0), (60, -2000.0)):
+            trainer._doubt(0, step, {"q": 1.0, "q_policy": value})
+        trainer._doubt(1, 60, {"q": -1500.0})
+    assert [line.split(":")[1] for line in said] == [" seed 0 at step 40", " seed 1 at step 60"]
+    assert "q_policy, the critics' mean value, is 1.1e+03; no return of these rewards exceeds 1e+03" in said[0]
+
+
+def test_the_speed_of_late_counts_waits_and_leaves_out_what_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([100.0, 110.0, 130.0, 190.0, 200.0])
+    monkeypatch.setattr("stacq.training.train.time.monotonic", lambda: next(now))
+    pace, found = _Pace(), []
+    for step in (10, 110, 210, 810, 820):
+        pace.mark(step)
+        found.append(pace.rate)
+    assert found == pytest.approx([0, 10, 200 / 30, 700 / 80, 610 / 70])  # what lies a minute back counts no more
+
+
+def test_going_on_with_other_arithmetic_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    with pytest.raises(Stopped):
+        run_job(plan(options("bc")), out=tmp_path / "run", workers=1, listener=pull_plug_at(20), say=said.append)
+    monkeypatch.setattr("stacq.training.train.arithmetic_of", lambda world: "an abacus")
+    run_job(plan(options("bc")), out=tmp_path / "run", workers=1, say=said.append)
+    assert said[-1].startswith("note: it was trained on cpu, frozen ensemble: none and goes on with an abacus")
 
 
 def test_values_beyond_any_return_stop_a_seed(tmp_path: Path) -> None:
@@ -383,7 +437,7 @@ def test_values_beyond_any_return_stop_a_seed(tmp_path: Path) -> None:
 
 def test_what_the_policy_is_promised_may_explode_as_well() -> None:
     trainer = object.__new__(_Trainer)
-    trainer.limit = 100.0
+    trainer.limit = 1.0
     assert "q_policy" in trainer._lost({"q": 1.0, "q_policy": -101.0}) and "q," in trainer._lost({"q": 101.0})
     assert trainer._lost({"q": 99.0, "q_policy": 99.0, "critic_loss": 1e9}) == ""
 
@@ -477,6 +531,7 @@ def test_stops_fall_on_evaluations_and_on_ends_of_phases() -> None:
         ({"first_seed": 2**31 - 1}, "below 2,147,483,648"),
         ({"seeds": [0, 1]}, "`first_seed` says where from"),
         ({"seeds": 1.5}, "seeds is 1.5"),
+        ({"own_only": True}, "no reachable sets to reduce"),
         ({"settings": "batch=16"}, "a sequence of texts"),
         ({"settings": {"batch": 16}}, "a sequence of texts"),
         ({"steps": 0}, "0 steps"),

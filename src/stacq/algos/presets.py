@@ -27,6 +27,8 @@ AUTHORS_ANTMAZE = {"actor_q": "first"}
 """What it does beside that in AntMaze."""
 ROBUST = {"layer_norm": True, "action_pull": 0.01}
 """Critics with LayerNorm, and a second pull that holds every actuator alike (docs/stacq.md)."""
+IN_MAZES = {"critics": 2, "layer_norm": True, "reward": "row", "alpha": 0.0}
+"""Tuned for the continuous mazes, where rewards belong to states: the policy goes to the best reachable state alone."""
 RECOMMENDED = "recommended"
 """In the place of a variant's name: the one that docs/results.md recommends for the data."""
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
@@ -34,30 +36,21 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "paper": {},
         "layer-norm": {"layer_norm": True},
         "robust": ROBUST,
+        "maze": IN_MAZES,
         "authors": AUTHORS,
     },
     "onestep-stacq": {"paper": {}},
     "td3bc": {"paper": {}, "four-critics": {"critics": 4}},
     "bc": {"paper": {}},
 }
-# The continuous mazes, tuned there: rewards belong to states, and critics are normalised (docs/stacq.md).
+# The continuous mazes, tuned there: sizes and rates of every variant.
 MAZE: dict[str, dict[str, Any]] = {
-    "stacq": {
-        "steps": 5_000,
-        "batch": 128,
-        "hidden": (64, 64),
-        "critics": 2,
-        "layer_norm": True,
-        "reward": "row",
-        "alpha": 0.0,
-        "tau": 0.05,
-        "learning_rate": 1e-3,
-    },
+    "stacq": {"steps": 5_000, "batch": 128, "hidden": (64, 64), "tau": 0.05, "learning_rate": 1e-3},
     "onestep-stacq": {"steps": 5_000, "critic_steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
     "td3bc": {"steps": 12_000, "batch": 128, "hidden": (64, 64), "alpha": 0.25, "tau": 0.05},
     "bc": {"steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
 }
-MAZE_EVALUATIONS = 20
+FEW_EVALUATIONS = 20  # of the mazes and of small presets: on two cores more would take longer than the training
 # A few minutes on two cores: smaller networks, fewer critics, smaller batches, fewer steps.
 SMALL: dict[str, dict[str, Any]] = {
     "stacq": {"steps": 20_000, "batch": 128, "hidden": (128, 128), "critics": 2},
@@ -102,11 +95,10 @@ def preset(algorithm: str, dataset: str = "", *, variant: str = "paper", small: 
         config = replace(config, **AUTHORS_ANTMAZE)
     if small:
         config = replace(config, **SMALL_VARIANTS.get(algorithm, {}).get(variant, {}))
-    if maze:
-        return Preset(config, evaluations=MAZE_EVALUATIONS)
+    evaluations = FEW_EVALUATIONS if maze or small else Preset.evaluations
     if _antmaze(dataset):
-        return Preset(config, normalise=algorithm == "bc", reward_shift=-1.0, episodes=100)
-    return Preset(config)
+        return Preset(config, normalise=algorithm == "bc", reward_shift=-1.0, episodes=100, evaluations=evaluations)
+    return Preset(config, evaluations=evaluations)
 
 
 def recommended(algorithm: str, dataset: str) -> str:
@@ -115,8 +107,9 @@ def recommended(algorithm: str, dataset: str) -> str:
     The published StaCQ may fail where `robust` does not (docs/results.md), so locomotion gets that one, and so does
     data of one's own, on the same grounds. The mazes have settings of their own; on AntMaze nothing was measured.
     """
-    mazes = _is_maze(dataset) or _antmaze(dataset)
-    return "robust" if algorithm == "stacq" and not mazes else "paper"
+    if algorithm != "stacq" or _antmaze(dataset):
+        return "paper"
+    return "maze" if _is_maze(dataset) else "robust"
 
 
 def _is_maze(dataset: str) -> bool:

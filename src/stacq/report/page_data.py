@@ -37,6 +37,7 @@ class RunSummary:
     name: str = ""  # of its directory: tells runs of one label apart
     stopped: str = ""  # why it ended early, if its log says so
     wanted: int = 0  # steps that it was to have, as long as it is not finished
+    lost: tuple[int, ...] = ()  # seeds that were given up in training, of a finished run
 
 
 class Rollout(NamedTuple):
@@ -115,6 +116,7 @@ def read_run(directory: Path, label: str | None = None) -> RunSummary:
         name=directory.name,
         stopped=_stopped(directory / "log.txt"),
         wanted=0 if (directory / RESULT).exists() else _steps(config.get("config")),
+        lost=_seeds((_json(directory / RESULT) or {}).get("lost")),
     )
 
 
@@ -215,6 +217,7 @@ def _pooled(first: RunSummary, second: RunSummary) -> RunSummary:
         metrics=[*first.metrics, *second.metrics],
         stopped=first.stopped or second.stopped,
         wanted=max(first.wanted, second.wanted),
+        lost=(*first.lost, *second.lost),
     )
 
 

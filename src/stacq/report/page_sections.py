@@ -36,6 +36,7 @@ from stacq.report.page_html import (
     head_row,
     lede,
     named,
+    note,
     pairs,
     row,
     scale_head,
@@ -195,10 +196,10 @@ def results_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
     if not groups:
         return None
     text = (
-        "“Final” is the evaluation at the last step that every seed reached. “Best” is the highest evaluation of each "
-        "seed: only someone who may try policies in the environment could choose it, so it flatters. “Last ten” is the "
-        f"mean of each seed’s last {LAST} evaluations, or of all where there are fewer. Intervals are Student’s, over "
-        "seeds, for one dataset at a time."
+        "“Final” is the evaluation at the last step that every seed reached, but for seeds that were lost. “Best” is "
+        "the highest evaluation of each seed: only someone who may try policies in the environment could choose it, so "
+        f"it flatters. “Last ten” is the mean of each seed’s last {LAST} evaluations, or of all where there are fewer. "
+        "Intervals are Student’s, over seeds, for one dataset at a time."
     )
     head = blocks(
         el(
@@ -208,8 +209,19 @@ def results_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
         ),
         el("tr", *(_sub_head(name, i) for _ in range(3) for i, name in enumerate(("mean", "std", "95% interval")))),
     )
-    body = blocks(lede(text), table("Mean, sample standard deviation and 95 percent interval", head, *groups))
+    caption = "Mean, sample standard deviation and 95 percent interval"
+    body = blocks(lede(text), table(caption, head, *groups), _lost_note(runs))
     return Section("results", "Results", "Results", body)
+
+
+def _lost_note(runs: Sequence[RunSummary]) -> Markup | None:
+    """Seeds that were given up would have pulled the means down: whoever reads them must know."""
+    lost = [
+        f"{run.label} on {dataset_name(run.dataset)} lost {len(run.lost)} of {plural(len(run.seeds), 'seed')}"
+        for run in runs
+        if run.lost
+    ]
+    return note(f"{'; '.join(lost)} in training. Its numbers are of the others, which flatters.") if lost else None
 
 
 def _sub_head(name: str, index: int) -> Markup:

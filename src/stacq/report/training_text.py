@@ -12,12 +12,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from stacq.report.statistics import describe
 from stacq.report.tables import plural
+from stacq.training.finished import lost_text
 from stacq.training.job import Plan, Trained
 from stacq.training.train import Report
 
 SHOWN = ("critic_loss", "actor_loss", "q")  # of the losses, in a line
 PLAIN_SECONDS = 30.0  # between two lines where there is no terminal
 SETTLED = 3  # chunks before a rate is believed: the first one compiles, the next may be a few steps long
+WRONG, NOTICED = 2, 10  # an estimate is given again if it was wrong by this factor, and by more than a few seconds
 LONG = 20 * 60  # seconds; beyond that a run is told how to be shorter
 
 
@@ -52,7 +54,8 @@ def _setting(value: Any) -> str:
 def describe_result(plan: Plan, trained: Trained) -> str:
     """The final policies' scores with their interval; other statistics are named for what they are."""
     result = trained.result
-    warning = _lost_text(result.get("lost", []), len(plan.schedule.seeds))
+    lost = lost_text(result.get("lost", []), len(plan.schedule.seeds))
+    warning = [lost] if lost else []
     if result.get("final") is None:
         return "\n".join([*warning, f"policies: {trained.directory / 'policies'}"])
     final = describe(np.array(result["final"]))
@@ -64,12 +67,6 @@ def describe_result(plan: Plan, trained: Trained) -> str:
     lines += [f"  {name}: {np.mean(result[key]):.1f}" for name, key in rest]
     kept = f"kept in {trained.directory}: policies/, records.csv, metrics.jsonl, result.json"
     return "\n".join([*warning, *lines, kept])
-
-
-def _lost_text(lost: list[int], seeds: int) -> list[str]:
-    """Policies that were given up would have pulled the mean down: whoever reads it must know."""
-    names = ", ".join(map(str, lost))
-    return [f"! {len(lost)} of {plural(seeds, 'seed')} lost ({names}): the numbers are of the others"] if lost else []
 
 
 class TrainingDisplay:
@@ -91,6 +88,7 @@ class TrainingDisplay:
         self.task: TaskID | None = None
         self.facts = ""
         self.chunks, self.until, self.printed = 0, 0, time.monotonic()
+        self.promised = 0.0  # seconds, in the last estimate that was said
 
     def __enter__(self) -> "TrainingDisplay":
         if self.live:
@@ -109,7 +107,9 @@ class TrainingDisplay:
         if report.until != self.until:
             self.chunks, self.until = 0, report.until
         self.chunks += not report.losses
-        if self.chunks == SETTLED and not report.losses:
+        waits = self.chunks > SETTLED and report.behind > WRONG * max(self.promised, NOTICED)
+        if not report.losses and (self.chunks == SETTLED or waits):
+            self.promised = time_left(report)
             self.say(self.estimate(report))
         if report.losses:
             self.facts = _facts(report)
@@ -118,24 +118,33 @@ class TrainingDisplay:
             self.bar.update(self.task, completed=report.step, total=report.total, rate=rate, facts=self.facts)
         elif time.monotonic() - self.printed >= PLAIN_SECONDS and self.chunks >= SETTLED:
             self.printed = time.monotonic()
-            left = (report.until - report.step) / max(report.rate, 1e-9)
-            line = f"training: {report.step:,} of {report.total:,} steps, {report.rate:,.0f}/s, {duration(left)} left"
+            left = duration(time_left(report))
+            line = f"training: {report.step:,} of {report.total:,} steps, {report.rate:,.0f}/s, {left} left"
             line += " in this phase" * (report.until < report.total)
             print(f"{line}  {self.facts}", file=sys.stderr, flush=True)
 
     def estimate(self, report: Report) -> str:
         """How long the rest will take at the speed just measured, and what would shorten it."""
-        left = (report.until - report.step) / max(report.rate, 1e-9)
+        left = time_left(report)
         device = jax.default_backend()
         seeds = plural(self.seeds, "seed")
         text = f"{report.rate:,.0f} steps/s of {seeds} on this {device}: about {duration(left)} to go"
         if report.until < report.total:
             text += f" to step {report.until:,} of {report.total:,}, where another phase begins"
-        if left < LONG:
-            return text
-        ways = ["a GPU"] * (device == "cpu") + ["--small"] * (not self.plan.options.small)
-        ways += ["fewer --seeds"] * (self.seeds > 1)
-        return f"{text}; shorter with {', '.join([*ways, 'fewer --steps'])}"
+        if report.behind >= left:
+            text += (
+                ", since evaluating takes longer than training; shorter with a larger --eval-every or fewer --episodes"
+            )
+        elif left >= LONG:
+            ways = ["a GPU"] * (device == "cpu") + ["--small"] * (not self.plan.options.small)
+            ways += ["fewer --seeds"] * (self.seeds > 1)
+            text += f"; shorter with {', '.join([*ways, 'fewer --steps'])}"
+        return text
+
+
+def time_left(report: Report) -> float:
+    """Seconds to the end of the phase; evaluations run beside the training, so the slower of the two counts."""
+    return max((report.until - report.step) / max(report.rate, 1e-9), report.behind)
 
 
 def duration(seconds: float) -> str:

@@ -18,6 +18,7 @@ KEPT = 2
 class Checkpoint(NamedTuple):
     step: int
     tree: Any
+    arithmetic: str  # see `arithmetic_of`; empty where a checkpoint does not say it
 
 
 def save_tree(directory: Path, kind: str, tree: Any, facts: dict[str, Any]) -> None:
@@ -44,12 +45,12 @@ def load_tree(directory: Path, kind: str, like: Any) -> tuple[Any, dict[str, Any
     return jax.tree_util.tree_unflatten(structure, arrays), dict(artefact.config)
 
 
-def save_checkpoint(folder: Path, step: int, tree: Any) -> None:
+def save_checkpoint(folder: Path, step: int, tree: Any, arithmetic: str = "") -> None:
     """Add a checkpoint, then forget all but it and the one before.
 
     Later ones are of an attempt that was given up because they could not be read.
     """
-    save_tree(folder / f"{step:09d}", KIND, tree, {"step": step})
+    save_tree(folder / f"{step:09d}", KIND, tree, {"step": step, "arithmetic": arithmetic})
     kept = [each for each in stored_steps(folder) if int(each.name) <= step][-KEPT:]
     for other in stored_steps(folder):
         if other not in kept:
@@ -70,7 +71,7 @@ def latest_checkpoint(
         except Damaged as error:
             say(f"checkpoint passed over: {error}")
             continue
-        return Checkpoint(int(facts["step"]), tree)
+        return Checkpoint(int(facts["step"]), tree, facts.get("arithmetic", ""))
     if stored:
         say("no whole checkpoint is left: starting anew")
     return None

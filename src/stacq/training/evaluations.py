@@ -3,6 +3,7 @@
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -78,7 +79,8 @@ class Evaluator:
         self.normaliser, self.bounds = normaliser, bounds
         self._todo: queue.Queue[Snapshot | None] = queue.Queue(maxsize=MOST_WAITING)
         self._done: queue.SimpleQueue[list[Outcome] | BaseException] = queue.SimpleQueue()
-        self._waiting = 0
+        self.waiting = 0  # evaluations that were submitted and not collected
+        self.seconds = 0.0  # that the last one took; 0 before the first
         self._ended = False
         self._thread = threading.Thread(target=self._work, name="stacq-evaluator", daemon=True)
         self._thread.start()
@@ -94,16 +96,16 @@ class Evaluator:
 
     def submit(self, snapshot: Snapshot) -> None:
         """Queue a snapshot; waits while too many are queued."""
-        self._waiting += 1
+        self.waiting += 1
         self._todo.put(snapshot)
 
     def collect(self, *, wait: bool = False) -> Iterator[list[Outcome]]:
         """Evaluations that are finished, oldest first; with `wait`, all that were submitted."""
-        while self._waiting and (wait or not self._done.empty()):
+        while self.waiting and (wait or not self._done.empty()):
             found = self._done.get()
             if isinstance(found, BaseException):
                 raise found
-            self._waiting -= 1
+            self.waiting -= 1
             yield found
 
     def _work(self) -> None:
@@ -113,7 +115,10 @@ class Evaluator:
             if failed or snapshot is None:
                 continue  # the trainer has been told and will stop; it must not block on a full queue before that
             try:
-                self._done.put(self._evaluate(snapshot))
+                began = time.monotonic()
+                outcomes = self._evaluate(snapshot)
+                self.seconds = time.monotonic() - began
+                self._done.put(outcomes)
             except BaseException as error:
                 self._done.put(error)
                 failed = True

@@ -1,7 +1,7 @@
 """What a finished training run left on disk; without JAX, so that policies can be scored where it is not wanted."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ class Finished(NamedTuple):
     dataset: str
     env: str | None
     step: int  # updates done
+    lost: tuple[int, ...]  # seeds that were given up, and have no policy
 
 
 def read_finished(directory: Path) -> Finished:
@@ -30,6 +31,7 @@ def read_finished(directory: Path) -> Finished:
         settings = config["config"]
         steps = settings["steps"] + settings.get("critic_steps", 0)
         facts = config["label"], config["dataset"], config["env"], steps
+        seeds = [int(seed) for seed in config["seeds"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(
             "this is not the directory of a training run",
@@ -49,7 +51,13 @@ def read_finished(directory: Path) -> Finished:
         raise InputError(
             "this training run left no policies", where=directory, expected="policies/", fix="train it again"
         )
-    return Finished(policies, *facts)
+    return Finished(policies, *facts, tuple(seed for seed in seeds if seed not in policies))
+
+
+def lost_text(lost: Sequence[int], seeds: int) -> str:
+    """Policies that were given up would have pulled a mean down: whoever reads it must know. Empty if none was."""
+    names = ", ".join(map(str, lost))
+    return f"! {len(lost)} of {seeds} seeds lost ({names}): the numbers are of the others" if lost else ""
 
 
 def final_policies(directory: Path) -> dict[int, Policy]:

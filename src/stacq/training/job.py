@@ -180,6 +180,13 @@ def check_options(dataset: Dataset, options: Options) -> str | None:
         raise InputError(f"{options.seeds} seeds", expected="at least one", fix="use --seeds 5")
     if chosen.episodes < 1:
         raise InputError(f"{chosen.episodes} episodes", expected="at least one", fix="use --episodes 10")
+    if options.own_only and not ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
+        raise InputError(
+            f"{options.algorithm} has no reachable sets to reduce",
+            where="own_only",
+            expected="StaCQ",
+            fix="leave it out",
+        )
     check_schedule(options.algorithm, chosen.config, _schedule(options, chosen))
     return _environment(dataset, options)
 
@@ -314,7 +321,7 @@ def protocol_of(plan: Plan) -> Protocol | None:
         return None
     discount = float(np.max(getattr(plan.preset.config, "discount", 0.99)))
     counting = Counting(discount, plan.preset.reward_shift)
-    return Protocol(plan.env, plan.preset.episodes, counting, plan.options.algorithm, plan.dataset.name)
+    return Protocol(plan.env, plan.preset.episodes, counting, label(plan.options), plan.dataset.name)
 
 
 def read_trained(directory: Path) -> Trained:

@@ -8,6 +8,7 @@ to be evaluated are on disk before the checkpoint that follows them, and stay un
 import itertools
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -44,6 +45,7 @@ from stacq.types import Bools, Float32s
 from stacq.workers import WorkerPool
 
 GPU_TURNS = 1000  # per chunk: about a second of a large run
+PACE_SECONDS = 60.0  # over which the speed is measured that estimates rest on
 CHUNK_SECONDS = 1.0  # on a CPU, where chunks may have any length
 SEED_END = 2**31  # seeds are 32-bit numbers to the compiled loop
 EXPLODED = 100  # times the largest return that the data's rewards allow
@@ -78,7 +80,8 @@ class Report(NamedTuple):
     step: int
     total: int
     until: int  # the last step of this phase: the next one may have another speed
-    rate: float  # steps per second of late
+    rate: float  # steps per second of late, waits for evaluations included
+    behind: float  # seconds that the evaluations of this phase still take, as far as one was timed
     losses: Mapping[str, list[float]]  # by metric, a value per seed that goes on; empty between two evaluations
     scores: Mapping[int, float]  # by seed: the last score, or return where no score is known
 
@@ -160,6 +163,26 @@ def even_part(whole: int, most: int) -> int:
     return divisor if 2 * divisor >= min(whole, most) else -(-whole // parts)
 
 
+class _Pace:
+    """Steps per second of wall-clock time over the last minute; the first chunk, which compiles, is left out."""
+
+    def __init__(self) -> None:
+        self.marks: deque[tuple[float, int]] = deque()
+
+    def mark(self, step: int) -> None:
+        self.marks.append((time.monotonic(), step))
+        while len(self.marks) > 2 and self.marks[-1][0] - self.marks[1][0] > PACE_SECONDS:
+            self.marks.popleft()
+
+    @property
+    def rate(self) -> float:
+        """0 where nothing is known yet."""
+        if len(self.marks) < 2:
+            return 0.0
+        (began, first), (now, last) = self.marks[0], self.marks[-1]
+        return (last - first) / max(now - began, 1e-9)
+
+
 class _Trainer:
     def __init__(
         self,
@@ -183,6 +206,8 @@ class _Trainer:
         self.rate = 0.0
         self.saved = time.monotonic()
         self.limit = value_limit(task)
+        self.doubted: set[int] = set()
+        self.pace = _Pace()
 
     def go(self, evaluator: Evaluator | None) -> Any:
         state = init_states(self.task.algorithm, self.seeds, self.task.sizes, self.task.config)
@@ -196,7 +221,7 @@ class _Trainer:
         for phase, first, last in stops(self.phases, self.schedule.eval_every):
             if last > begun:
                 carry = self._stretch(phase, carry, first, last, evaluator)
-                self._log(carry, last - first, names[phase])
+                self._log(carry, last - first, names[phase], evaluator if phase.acts else None)
                 carry = carry._replace(sums=jax.tree.map(jnp.zeros_like, carry.sums))
                 if evaluator is not None and phase.acts:
                     evaluator.submit(self._snapshot(carry.state, last))
@@ -208,7 +233,8 @@ class _Trainer:
 
     def _stretch(self, phase: Phase, carry: Carry, first: int, last: int, evaluator: Evaluator | None) -> Carry:
         """From one evaluation to the next, or from where a killed run left off."""
-        self.until = self.ends[phase]
+        if self.until != self.ends[phase]:
+            self.until, self.pace = self.ends[phase], _Pace()
         done, turn = int(carry.step), len(phase.updates)
         while done < last:
             turns = self._turns((last - done) // turn, (last - first) // turn, turn)
@@ -220,7 +246,8 @@ class _Trainer:
                 self._write(evaluator.collect())
             if done < last:
                 self._save(carry)
-            self._tell(done, {})
+            self.pace.mark(done)
+            self._tell(done, {}, evaluator if phase.acts else None)
         return carry
 
     def _turns(self, left: int, whole: int, turn: int) -> int:
@@ -233,18 +260,20 @@ class _Trainer:
         """A checkpoint, if it is time for one."""
         if at_once or time.monotonic() - self.saved >= self.schedule.checkpoint_seconds:
             folder = self.run.directory / CHECKPOINTS
-            save_checkpoint(folder, int(carry.step), (carry, jnp.asarray(self.alive)))
+            tree = carry, jnp.asarray(self.alive)
+            save_checkpoint(folder, int(carry.step), tree, arithmetic_of(self.task.world))
             self.saved = time.monotonic()
 
-    def _log(self, carry: Carry, steps: int, names: Mapping[str, float]) -> None:
+    def _log(self, carry: Carry, steps: int, names: Mapping[str, float], evaluator: Evaluator | None) -> None:
         """Write down the means since the last time; stop seeds whose numbers are no numbers any more."""
         step = int(carry.step)
         means = {name: np.asarray(carry.sums[name], np.float64) / (steps * share) for name, share in names.items()}
+        whole = np.asarray(_finite_seeds(stripped(carry.state)))  # metrics are of before the last update
         for place, seed in enumerate(self.schedule.seeds):
             if not self.alive[place]:
                 continue
             mine = {name: float(values[place]) for name, values in means.items()}
-            reason = self._lost(mine)
+            reason = self._lost(mine) or ("" if whole[place] else "its networks hold NaN or infinity")
             if reason:
                 self.alive[place] = False
                 rest = "; the other seeds go on" if self.alive.any() else ""
@@ -252,21 +281,34 @@ class _Trainer:
                 self.run.log(f"seed {seed} stopped at step {step}: {reason}")
                 continue
             self.run.metrics(step, mine, seed=seed)
+            self._doubt(seed, step, mine)
         if not self.alive.any():
+            often = [f"`--set {name}=...`" for name in ("alpha", "learning_rate") if hasattr(self.task.config, name)]
             raise TrainingFailed(
                 f"every seed was lost by step {step:,}; metrics.jsonl in {self.run.directory} shows how.\n"
-                "A smaller alpha (`--set alpha=...`) or learning rate often helps."
+                f"A smaller {' or '.join(often)} often helps."
             )
-        self._tell(step, {name: values[self.alive].tolist() for name, values in means.items()})
+        self._tell(step, {name: values[self.alive].tolist() for name, values in means.items()}, evaluator)
 
     def _lost(self, metrics: Mapping[str, float]) -> str:
         for name, value in metrics.items():
             if not math.isfinite(value):
                 return f"{name} is {value}"
-        for name in ("q", "q_policy"):
-            if abs(value := metrics.get(name, 0.0)) > self.limit:
-                return f"the critics' mean value, {name}, is {value:.3g}, {EXPLODED} times any return of these rewards"
+        name, value = _largest(metrics)
+        if abs(value) > EXPLODED * self.limit:
+            return f"the critics' mean value, {name}, is {value:.3g}, {EXPLODED} times any return of these rewards"
         return ""
+
+    def _doubt(self, seed: int, step: int, metrics: Mapping[str, float]) -> None:
+        """Say once for every seed that its critics promise what cannot be: it may recover, and often does not."""
+        name, value = _largest(metrics)
+        if abs(value) > self.limit and seed not in self.doubted:
+            self.doubted.add(seed)
+            told = (
+                f"{name}, the critics' mean value, is {value:.3g}; no return of these rewards exceeds {self.limit:.3g}"
+            )
+            self.say(f"warning: seed {seed} at step {step:,}: {told}")
+            self.run.log(f"seed {seed} at step {step}: {told}")
 
     def _snapshot(self, state: Any, step: int) -> Snapshot:
         """Parameters alone, on disk first: what is queued must survive a kill."""
@@ -324,6 +366,11 @@ class _Trainer:
         self.alive = np.array(alive)
         self.say(f"going on from step {found.step:,} of {self.total:,}")
         self.run.log(f"resumed at step {found.step}")
+        now = arithmetic_of(self.task.world)
+        if found.arithmetic and found.arithmetic != now:
+            told = f"it was trained on {found.arithmetic} and goes on with {now}: rounding is different from here on"
+            self.say(f"note: {told}")
+            self.run.log(told)
         return Carry(*carry)
 
     def _damaged(self, checkpoints: Path, like: tuple[Carry, jax.Array]) -> int | None:
@@ -384,9 +431,12 @@ class _Trainer:
             tree, facts = load_tree(path, SNAPSHOT, like)
             yield self._queued(int(facts["step"]), jax.device_get(tree), np.array(facts["alive"]))
 
-    def _tell(self, step: int, losses: Mapping[str, list[float]]) -> None:
+    def _tell(self, step: int, losses: Mapping[str, list[float]], evaluator: Evaluator | None) -> None:
         if self.listener:
-            self.listener(Report(step, self.total, self.until, self.rate, losses, dict(self.scores)))
+            to_come = -(-(self.until - step) // self.schedule.eval_every)
+            behind = 0.0 if evaluator is None else evaluator.seconds * (to_come + evaluator.waiting)
+            rate = self.pace.rate or self.rate
+            self.listener(Report(step, self.total, self.until, rate, behind, losses, dict(self.scores)))
 
     def _finish(self, state: Any) -> None:
         places = np.flatnonzero(self.alive).tolist()
@@ -408,11 +458,28 @@ def _reported(phase: Phase, task: Task, state: Any, seeds: jax.Array) -> dict[st
     return {name: sum(name in each for each in names) / len(names) for each in names for name in each}
 
 
+def arithmetic_of(world: World) -> str:
+    """What decides how sums and products round: runs repeat bit for bit only where it is the same."""
+    kind = "none" if world.ensemble is None else str(world.ensemble.weights[-1].dtype)
+    return f"{jax.devices()[0].device_kind}, frozen ensemble: {kind}"
+
+
 def value_limit(task: Task) -> float:
-    """Beyond this a critic's mean value says nothing about returns any more."""
+    """The largest discounted return that the data's rewards allow, in size, and at least 1."""
     discount = float(np.max(getattr(task.config, "discount", 0.0)))
-    largest = float(jnp.abs(task.world.rows.all.r).max()) / max(1 - discount, 1e-3)
-    return EXPLODED * max(largest, 1.0)
+    return max(float(jnp.abs(task.world.rows.all.r).max()) / max(1 - discount, 1e-3), 1.0)
+
+
+def _largest(metrics: Mapping[str, float]) -> tuple[str, float]:
+    """The mean value of greatest size: of the pairs learned from, or of what the policy does."""
+    return max(((name, metrics.get(name, 0.0)) for name in ("q", "q_policy")), key=lambda each: abs(each[1]))
+
+
+@jax.jit
+def _finite_seeds(networks: Any) -> jax.Array:
+    """Which seeds have nothing but numbers in their networks, [K]."""
+    leaves = jax.tree.leaves(networks)
+    return jnp.stack([jnp.isfinite(leaf).all(axis=range(1, leaf.ndim)) for leaf in leaves]).all(axis=0)
 
 
 def evaluation_line(outcome: Outcome, records: list[EpisodeRecord], value: float | None) -> dict[str, float]:
