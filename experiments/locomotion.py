@@ -140,6 +140,7 @@ def summary(directory: Path, name: str, run: str, settings: list[str], seconds: 
         "peak_bytes": memory.get("peak_bytes_in_use"),
         "device": jax.devices()[0].device_kind,
         "versions": environment_facts()["versions"],
+        "revision": environment_facts()["git_revision"],
         "command": " ".join(sys.argv),
     }
 
