@@ -199,6 +199,7 @@ def main() -> None:
     parser.add_argument("--eval-every", type=int)
     parser.add_argument("--episodes", type=int)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--alphas", nargs="*", type=float, default=[])
     parser.add_argument("--set", nargs="*", default=[], help="settings, name=value")
     parser.add_argument("--rows", type=int, help="of the dataset, if fewer than all")
@@ -222,6 +223,7 @@ def main() -> None:
                 options,
                 small=chosen.small,
                 seeds=chosen.seeds,
+                first_seed=chosen.first_seed,
                 steps=chosen.steps,
                 eval_every=chosen.eval_every,
                 episodes=chosen.episodes,
@@ -229,6 +231,7 @@ def main() -> None:
             )
             plan = make_plan(made.dataset, options, made.dynamics, made.sets.get(reach.criterion))
             words = [name, run, str(plan.preset.config.steps), *map(str, chosen.alphas), *chosen.set]
+            words += [f"from-{chosen.first_seed}"] if chosen.first_seed else []
             directory = chosen.out / "-".join(words)
             started = time.perf_counter()
             try:

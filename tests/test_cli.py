@@ -239,7 +239,8 @@ def test_notes_about_the_data_come_before_its_training(tmp_path: Path, capsys: p
     path = save(tmp_path / "walker2d-medium.npz")
     main(["train", str(path), "--algo", "bc", "--seeds", "1", "--steps", "20", "--out", str(tmp_path / "run")])
     told = capsys.readouterr().out
-    assert told.index("note: the name is that of walker2d") < told.index("training bc")
+    assert told.count("! the name is that of walker2d") == 1
+    assert told.index("! the name is that of walker2d") < told.index("training bc")
 
 
 def test_a_place_that_is_taken_is_noticed_before_the_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

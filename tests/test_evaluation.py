@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -149,3 +150,12 @@ def test_mujoco_complaints_stay_out_of_the_working_directory() -> None:
     env.data.qvel[:] = 1e30
     env.do_simulation(np.zeros(3), 1)
     assert not Path("MUJOCO_LOG.TXT").exists()
+
+
+@pytest.mark.parametrize(
+    ("policy", "env", "said"),
+    [("policy.safetensors", Walk, "Policy.load"), (still, None, "a Gymnasium id"), (still, Walk(), "makes its own")],
+)
+def test_what_is_no_policy_or_no_environment_is_told_before_any_worker(policy: Any, env: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        evaluate(policy, env, episodes=1, workers=1)

@@ -152,3 +152,7 @@ def test_an_observation_that_is_no_number_is_refused(bad: float) -> None:
         small()(np.array([0.0, bad]))
     with pytest.raises(InputError, match=r"at \[2, 0\]"):
         small()(np.array([[0.0, 0.0], [1.0, 1.0], [bad, 0.0]]))
+
+
+def test_a_policy_shows_its_sizes_and_not_its_weights() -> None:
+    assert repr(small(output="clip")) == "Policy(2-2-1, relu, clip)"

@@ -26,18 +26,22 @@ KEPT_RUN = "finished stages and the last checkpoint, if there is one yet, are ke
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a file of arrays does not say of its actions."""
+    """What a file of arrays does not say of its actions and episodes."""
 
     action_low: tuple[float, ...] | None = None
     """Lower bound of the actions: one number or one per dimension. Default: as declared, else -1."""
     action_high: tuple[float, ...] | None = None
     """Upper bound of the actions. Default: as declared, else 1."""
+    max_episode_steps: int | None = None
+    """After so many steps a recording was stopped; used only where timeouts are not stored."""
 
     @property
     def conventions(self) -> "Conventions":
         from stacq.data.border import Conventions
 
-        return Conventions(action_low=self.action_low, action_high=self.action_high)
+        return Conventions(
+            action_low=self.action_low, action_high=self.action_high, max_episode_steps=self.max_episode_steps
+        )
 
 
 Stated = Annotated[Bounds, arg(name="")]
@@ -201,6 +205,10 @@ class RunAll:
     """Gradient steps of each; by default what the preset has."""
     env: str | None = None
     """Gymnasium id to score in; by default the one the data names."""
+    dynamics_preset: Literal["default", "paper", "small"] | None = None
+    """The recipe for dynamics; by default a small one, with --full what measured best."""
+    criterion: Literal["paper", "calibrated"] = "paper"
+    """Which test of reachability."""
     full: bool = False
     """Networks of full size and a million steps instead of what a laptop can do; the maze has one size."""
     workers: int | None = None
@@ -220,6 +228,8 @@ class RunAll:
             steps=self.steps,
             env=self.env,
             small=not self.full,
+            recipe=self.dynamics_preset,
+            criterion=self.criterion,
             out=self.out,
             workers=self.workers,
             conventions=self.bounds.conventions,
@@ -357,7 +367,7 @@ class Train:
     steps: int | None = None
     """Gradient steps; by default the preset's: a million, in the mazes and with --small a few thousand."""
     eval_every: int | None = None
-    """Steps between evaluations; by default 200 evaluations in all, in the mazes 20."""
+    """Steps between evaluations; by default 200 evaluations in all, in the mazes and with --small 20."""
     episodes: int | None = None
     """Per evaluation; by default 10, in AntMaze 100."""
     env: str | None = None
@@ -389,7 +399,7 @@ class Train:
 
     def run(self) -> None:
         from stacq.data.load import load
-        from stacq.pipeline import Stages, tell_notes, train
+        from stacq.pipeline import Stages, train
         from stacq.reach.build import ReachConfig
         from stacq.training.job import Options
 
@@ -409,10 +419,8 @@ class Train:
             settings=self.set,
         )
         reach = ReachConfig(criterion=self.criterion, epsilon=self.epsilon, norm=self.norm)
-        dataset = load(self.source, conventions=self.bounds.conventions)
-        tell_notes(dataset)
         train(
-            dataset,
+            load(self.source, conventions=self.bounds.conventions),
             options,
             Stages(self.dynamics, self.dynamics_preset, reach),
             out=self.out,

@@ -76,6 +76,7 @@ def evaluate(
     more than episodes; a warm `pool` is used instead if given. The scores' reference returns come from
     the dataset's name or the environment's id.
     """
+    _check_kinds(policy, env)
     check_numbers(episodes, seed)
     task = reference_task(dataset, env)
     label = env_label(env)
@@ -100,6 +101,23 @@ def record_of(
     """An episode with a name: whose it is, and its place as (seed, step, number)."""
     score = None if task is None else normalised_score(task, episode.episode_return)
     return EpisodeRecord(algorithm, dataset, *place, episode.episode_return, episode.length, score, episode.success)
+
+
+def _check_kinds(policy: object, env: object) -> None:
+    if not callable(policy):
+        raise InputError(
+            f"the policy is {type(policy).__name__} {policy!r:.80}",
+            where="evaluate",
+            expected="a stacq.Policy, or a function of (observation, generator)",
+            fix="load a file with stacq.Policy.load, or take one of `policies` of what was trained",
+        )
+    if not isinstance(env, str) and not callable(env):
+        raise InputError(
+            f"the environment is {type(env).__name__} {env!r:.80}",
+            where="evaluate",
+            expected="a Gymnasium id, or a function that makes an environment: every worker makes its own",
+            fix="give the id, such as 'Hopper-v4', or `lambda: env_you_make()`",
+        )
 
 
 def check_numbers(episodes: int, seed: int) -> None:

@@ -7,13 +7,17 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
+from stacq.algos import ALGORITHMS
 from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
+from stacq.errors import InputError
 from stacq.files import check_writable
-from stacq.pipeline import tell_notes, train
+from stacq.pipeline import Stages, tell_concerns, train
 from stacq.policy import Policy
+from stacq.reach.build import ReachConfig
+from stacq.reach.criterion import CriterionName
 from stacq.reach.sets import ReachableSets
 from stacq.report.page import MazePicture, Rollout, read_run, write_page
 from stacq.report.statistics import describe, difference
@@ -41,6 +45,8 @@ class FirstRun:
     steps: int | None = None
     env: str | None = None  # where policies are scored, if the data does not say
     small: bool = True
+    recipe: str | None = None  # for dynamics; by default what fits the size of the training
+    criterion: CriterionName = "paper"
     out: Path = Path("runs")
     workers: int | None = None
     conventions: Conventions = NOTHING_STATED  # what the file does not say of itself
@@ -52,18 +58,21 @@ def first_run(job: FirstRun) -> Path:
     infos: Infos = "all" if job.source.startswith(MAZES) else ()  # which path a walk follows
     dataset = load(job.source, infos=infos, conventions=job.conventions)
     console.print(_announced(job, dataset), soft_wrap=True)
-    tell_notes(dataset, console)
+    tell_concerns(dataset, console)
     every = [
         named(Options(method, seeds=job.seeds, steps=job.steps, env=job.env, small=job.small), dataset)
         for method in job.methods
     ]
+    if not every:
+        raise InputError("no methods", where="--algos", expected=f"some of {', '.join(ALGORITHMS)}", fix="leave it out")
     for options in every:
         check_options(dataset, options)
+    stages = Stages(preset=job.recipe, reach=ReachConfig(criterion=job.criterion))
     check_writable(job.out / "page.html")
     found = {}
     for number, options in enumerate(every, 1):
         console.print(f"\n{number}/{len(job.methods) + 1} {label(options)}", style="bold")
-        found[label(options)] = train(dataset, options, root=job.out, workers=job.workers)
+        found[label(options)] = train(dataset, options, stages, root=job.out, workers=job.workers, concerns=False)
     console.print(f"\n{len(job.methods) + 1}/{len(job.methods) + 1} the page", style="bold")
     maze = _maze_of(dataset)
     picture = None if maze is None else draw_maze(dataset, maze, found)

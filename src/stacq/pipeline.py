@@ -13,10 +13,11 @@ from stacq.algos import ALGORITHMS
 from stacq.algos.presets import preset
 from stacq.artefacts import cache_directory, check_place
 from stacq.data.dataset import Dataset
-from stacq.dynamics.fit import PRESETS, Fit, fit
+from stacq.data.inspect import summarise
+from stacq.dynamics.fit import PRESETS, Fit, fit, lengthened
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import measure
-from stacq.errors import check_choice
+from stacq.errors import InputError, check_choice
 from stacq.files import check_writable, write_json
 from stacq.progress import progress
 from stacq.reach.build import ReachConfig, check_match, kept_at, reachable_sets, resolved
@@ -36,10 +37,10 @@ from stacq.training.job import Options, Trained, check_options, make_plan, run_d
 QUALITY = "quality.json"
 
 
-def tell_notes(dataset: Dataset, console: Console | None = None) -> None:
-    """What the reader of the data found worth telling, before anything is learned from it."""
-    for note in dataset.notes:
-        (console or Console(markup=False)).print(f"note: {note}", soft_wrap=True)
+def tell_concerns(dataset: Dataset, console: Console) -> None:
+    """What `stacq data inspect` warns of, before anything is learned from the data."""
+    for warning in summarise(dataset).warnings:
+        console.print(f"! {warning}", soft_wrap=True)
 
 
 class Fitted(NamedTuple):
@@ -55,8 +56,8 @@ def fit_dynamics(
     """Fit, report, save; dynamics that were fitted before with the same data and options are reused."""
     console = Console(markup=False)
     check_choice("the recipe", recipe, PRESETS, where="dynamics")
-    fitting = PRESETS[recipe]
-    config = replace(fitting, seed=seed, max_epochs=fitting.max_epochs if epochs is None else epochs)
+    fitting = PRESETS[recipe] if epochs is None else replace(PRESETS[recipe], max_epochs=epochs, least_steps=0)
+    config = lengthened(replace(fitting, seed=seed), dataset)
     directory = out or cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
     if out is None and directory.exists():
         before = Dynamics.load(directory)
@@ -129,13 +130,21 @@ def train(
     root: Path | str = RUNS,
     workers: int | None = None,
     tensorboard: bool = False,
+    concerns: bool = True,
 ) -> Trained:
-    """All the way from data to scored policies; every stage that was made before is reused."""
+    """All the way from data to scored policies; every stage that was made before is reused.
+
+    With `concerns`, what looks wrong with the data is told first.
+    """
     console = Console(markup=False)
+    if not isinstance(stages, Stages) or not isinstance(stages.reach, ReachConfig):
+        raise InputError(f"stages is {stages!r}", expected="stacq.Stages(..., reach=stacq.ReachConfig(...))")
     check_options(dataset, options)
     resolved(stages.reach)
     if out is not None:
         check_free(Path(out))
+    if concerns:
+        tell_concerns(dataset, console)
     dataset = selected(dataset, options)
     dynamics, sets, facts = None, None, {}
     if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:

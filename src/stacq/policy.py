@@ -65,6 +65,10 @@ class Policy:
         check_choice("output", output, get_args(Output), where="Policy.from_mlp")
         return Policy(matrices, vectors, normaliser, *_bounds(bounds, size), activation, output)
 
+    def __repr__(self) -> str:
+        layers = "-".join(str(weight.shape[0]) for weight in self.weights)
+        return f"Policy({layers}-{self.action_size}, {self.activation}, {self.output})"
+
     @property
     def observation_size(self) -> int:
         return int(self.weights[0].shape[0])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from arrays import logged, recordings
-from stacq import Conventions, Dataset, InputError, from_arrays
+from stacq import Conventions, Dataset, InputError, Normaliser, from_arrays
 
 
 def build(raw: dict[str, Any], **conventions: Any) -> Dataset:
@@ -220,3 +220,34 @@ def test_infinite_sums_of_finite_numbers_are_no_error() -> None:
 def test_a_step_limit_below_one_is_refused(limit: int) -> None:
     with pytest.raises(InputError, match=f"max_episode_steps is {limit}"):
         from_arrays(**logged([5], ["cut"]), conventions=Conventions(max_episode_steps=limit))
+
+
+def test_a_blank_successor_at_an_end_is_an_unknown_one() -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    raw["next_observations"][[1, 4]] = np.nan
+    found = from_arrays(**raw)
+    assert found.successor_known.tolist() == [True, False, True, True, False]
+    assert "2 stored successors at ends of episodes are NaN: read as unknown" in found.notes
+    for row, columns in ((3, slice(None)), (4, slice(1, 2))):  # in the middle of an episode, or in part
+        raw = logged([2, 3], ["terminal", "timeout"])
+        raw["next_observations"][row, columns] = np.nan
+        with pytest.raises(InputError, match=f"'next_observations' holds nan at row {row}"):
+            from_arrays(**raw)
+
+
+@pytest.mark.parametrize(
+    ("stated", "words"), [({}, "assumed where none"), ({"action_low": -1, "action_high": 1}, "declared")]
+)
+def test_bounds_that_nobody_declared_are_not_called_so(stated: dict[str, Any], words: str) -> None:
+    raw = logged([5], ["cut"])
+    raw["actions"][2, 1] = 3.0
+    with pytest.raises(InputError, match=f"from -1 to 1, the (bounds that are )?{words}"):
+        from_arrays(**raw, conventions=Conventions(**stated))
+
+
+def test_a_column_that_never_changed_does_not_shout_when_it_drifts() -> None:
+    rows = np.stack([np.linspace(0, 1, 50), np.full(50, 3.7)], axis=1).astype(np.float32)
+    found = Normaliser.fit(rows)
+    assert found.apply(rows)[:, 1] == pytest.approx(0, abs=1e-6)
+    assert found.apply(np.array([0.5, 3.8]))[1] == pytest.approx(0.1, abs=1e-3)
+    assert found.scale[0] == pytest.approx(rows[:, 0].std() + 1e-3)

@@ -253,7 +253,8 @@ NOWHERE = np.zeros(2000, dtype=bool)
         ("repeat an earlier observation", {"observations": scaled(1, 1, 1).round()}),
         ("action dimension 1 never changes", {"actions": np.tanh(scaled(1, 0))}),
         ("lie at a bound", {"actions": scaled(2, 2).clip(-1, 1)}),
-        ("action dimension 0 stays within the inner half", {"actions": scaled(0.05, 2).clip(-1, 1)}),
+        ("action dimension 0 uses about half of the bounds", {"actions": scaled(0.05, 2).clip(-1, 1)}),
+        ("of -1 to 1): a policy will try actions far from the data", {"actions": np.abs(scaled(2, 2)).clip(0, 1)}),
         ("every reward is zero", {"rewards": np.zeros(2000)}),
         ("every reward is 2", {"rewards": np.full(2000, 2.0)}),
         ("one episode holds", {"rewards": np.where(np.arange(2000) == 5, 1e6, 1.0)}),
@@ -272,7 +273,7 @@ def test_warnings_fire(words: str, changes: dict[str, Any]) -> None:
 
 
 def test_few_rows_say_nothing_about_bounds() -> None:
-    assert not warned(from_arrays(np.eye(3), np.full((3, 1), 0.1), np.ones(3), np.ones(3)), "inner half")
+    assert not warned(from_arrays(np.eye(3), np.full((3, 1), 0.1), np.ones(3), np.ones(3)), "of the bounds")
 
 
 def test_scales_may_differ_a_good_deal() -> None:

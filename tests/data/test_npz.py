@@ -29,14 +29,14 @@ def test_a_misspelt_key_is_noted(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("theirs", "ours"), [("dones", "terminals"), ("truncations", "timeouts")])
+@pytest.mark.parametrize(("theirs", "ours"), [("dones", "terminals"), ("truncated", "timeouts")])
 def test_names_that_others_use_are_known(tmp_path: Path, theirs: str, ours: str) -> None:
     """Without a note, episodes would run into each other; without terminals nothing can be read at all."""
     raw = logged([2, 3], ["terminal", "timeout"])
     raw[theirs] = raw.pop(ours)
     np.savez(tmp_path / "logs.npz", **raw)
     if ours == "terminals":
-        with pytest.raises(InputError, match=r"'terminals' is missing(.|\n)*found: actions, dones,"):
+        with pytest.raises(InputError, match=r"'terminals' is missing; is it 'dones'\?(.|\n)*found: actions, dones,"):
             load(tmp_path / "logs.npz")
     else:
         assert f"key '{theirs}' is not read; did you mean {ours}?" in load(tmp_path / "logs.npz").notes

@@ -327,6 +327,17 @@ def test_bounds_of_one_leave_every_bit_alone(data: Dataset, fitted: Fit) -> None
         jax.tree.map(np.testing.assert_array_equal, kept, same)
 
 
+def test_a_short_recording_has_more_epochs_and_as_much_more_patience(data: Dataset) -> None:
+    """760 rows with a successor: 38 are held out, 72 validate, 650 are 20 batches of 32."""
+    config = replace(CONFIG, max_epochs=10, forward_patience=4, inverse_patience=3, least_steps=500)
+    longer = fitting.lengthened(config, data)
+    assert (longer.max_epochs, longer.forward_patience, longer.inverse_patience) == (25, 10, 8)
+    assert fitting.lengthened(longer, data) == longer
+    assert fitting.lengthened(replace(config, least_steps=200), data).max_epochs == 10
+    patient = replace(config, least_steps=300, forward_patience=99, inverse_patience=99)
+    assert len(fit(data, patient).curves) == 15
+
+
 def test_a_fit_that_never_was_one_is_refused(data: Dataset) -> None:
     """Untrained networks would be handed on as dynamics."""
     with pytest.raises(InputError, match="5 of 5 members never had a finite validation loss"):

@@ -101,7 +101,7 @@ def test_dynamics_of_the_cache_without_held_out_rows_are_fitted_again(
     path = tmp_path / "walks.hdf5"
     write_hdf5(walks(episodes=20, length=25), path)
     dataset = load(path)
-    config = replace(PRESETS["small"], max_epochs=1)
+    config = replace(PRESETS["small"], max_epochs=1, least_steps=0)
     directory = cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
     exact_models(dataset).save(directory)
     command = ["dynamics", "fit", str(path), "--preset", "small", "--epochs", "1"]

@@ -21,7 +21,7 @@ import pytest
 from safetensors.numpy import load_file
 from training_cases import dataset, models, options, outcome, plan
 
-from stacq import Conventions, Dataset, from_arrays
+from stacq import Conventions, Dataset, from_arrays, pipeline
 from stacq.algos.common import Phase
 from stacq.algos.world import pair_slots
 from stacq.envs.maze import MazeEnv, data_cells
@@ -531,6 +531,9 @@ def test_stops_fall_on_evaluations_and_on_ends_of_phases() -> None:
         ({"first_seed": 2**31 - 1}, "below 2,147,483,648"),
         ({"seeds": [0, 1]}, "`first_seed` says where from"),
         ({"seeds": 1.5}, "seeds is 1.5"),
+        ({"steps": 2e2}, "steps is 200.0"),
+        ({"episodes": "3"}, "episodes is '3'"),
+        ({"top": "0.5"}, "top is '0.5'"),
         ({"own_only": True}, "no reachable sets to reduce"),
         ({"settings": "batch=16"}, "a sequence of texts"),
         ({"settings": {"batch": 16}}, "a sequence of texts"),
@@ -555,6 +558,10 @@ def test_wrong_options_are_refused_before_anything_is_written(
 def test_data_that_was_not_loaded_is_refused() -> None:
     with pytest.raises(InputError, match=r"what `stacq\.load"):
         make_plan("hopper.hdf5", options("bc"))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"stacq\.Options"):
+        make_plan(dataset(), "bc")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"stacq\.Stages"):
+        pipeline.train(dataset(), options("bc"), "small")  # type: ignore[arg-type]
 
 
 def test_actions_that_the_environment_cannot_do_are_refused() -> None:

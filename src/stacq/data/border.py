@@ -101,6 +101,7 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
     Takes ownership: `next_observations` is mended in place. Values are checked beside the search for episode
     ends, on another core: each takes as long as the other.
     """
+    stated = conventions.action_low is not None and conventions.action_high is not None
     conventions = conventions.over(USUAL)
     limit = conventions.max_episode_steps
     if limit is not None and limit < 1:
@@ -113,7 +114,7 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
     low, high = _bounds(conventions, actions.shape[1], where)
     notes: list[str] = []
     with ThreadPoolExecutor(max_workers=1) as pool:
-        checked = pool.submit(_check_values, observations, actions, rewards, low, high, where)
+        checked = pool.submit(_check_values, observations, actions, rewards, (low, high), where, stated)
         try:
             course = _course(raw, observations, extras, conventions, where, notes)
         finally:
@@ -139,12 +140,12 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
 
 
 def _check_values(
-    observations: Floats, actions: Floats, rewards: Floats, low: Floats, high: Floats, where: str
+    observations: Floats, actions: Floats, rewards: Floats, bounds: tuple[Floats, Floats], where: str, stated: bool
 ) -> None:
     check_all_finite(observations, "observations", where)
     check_all_finite(actions, "actions", where)
     check_all_finite(rewards, "rewards", where)
-    check_bounds(actions, low, high, where)
+    check_bounds(actions, *bounds, where, stated=stated)
 
 
 def _course(
@@ -162,8 +163,9 @@ def _course(
     ends = terminals | timeouts if marked_cut is None else terminals | timeouts | marked_cut
     ends[-1] = True
     if "next_observations" in raw:
-        stored = _link(observations, raw["next_observations"], ends, marked_cut is None, marked_known, where, notes)
-        known = _trusted(observations, stored, terminals, timeouts, conventions, marked_known, notes)
+        told = _unless_blank(raw["next_observations"], ends, notes) if marked_known is None else marked_known
+        stored = _link(observations, raw["next_observations"], ends, marked_cut is None, told, where, notes)
+        known = told & _trusted(observations, stored, terminals, timeouts, conventions, marked_known, notes)
     else:
         stored = _shifted(observations)
         known = _followed(terminals, timeouts, ends, conventions)
@@ -230,7 +232,7 @@ def _link(
     raw: Array,
     ends: Bools,
     find_breaks: bool,
-    marked_known: Bools | None,
+    told: Bools,
     where: str,
     notes: list[str],
 ) -> Floats:
@@ -242,8 +244,8 @@ def _link(
     stored = floating(raw)
     stored = stored.astype(np.result_type(observations, stored), copy=False)
     rows = np.append(_differing(stored[:-1], observations[1:]), len(stored) - 1)
-    # Rows that equal a checked observation are finite; those marked unknown hold a placeholder, whatever it is.
-    check_finite(stored, rows if marked_known is None else rows[marked_known[rows]], "next_observations", where)
+    # Rows that equal a checked observation are finite; where no successor is told there is a placeholder.
+    check_finite(stored, rows[told[rows]], "next_observations", where)
     rows = rows[~ends[rows]]
     following = observations[rows + 1]
     apart = (np.abs(stored[rows] - following) > ROUNDING * (1 + np.abs(following))).any(axis=1)
@@ -257,6 +259,17 @@ def _link(
         rows, following = rows[~apart], following[~apart]
     stored[rows] = following
     return stored
+
+
+def _unless_blank(raw: Array, ends: Bools, notes: list[str]) -> Bools:
+    """Which rows tell a successor: the last row of an episode may hold NaN throughout, as if to say "unknown"."""
+    told = np.ones(len(ends), dtype=np.bool_)
+    last = np.flatnonzero(ends)
+    blank = last[np.isnan(floating(raw[last])).all(axis=1)]
+    told[blank] = False
+    if len(blank):
+        notes.append(f"{len(blank):,} stored successors at ends of episodes are NaN: read as unknown")
+    return told
 
 
 def _differing(left: Floats, right: Floats) -> Ints:

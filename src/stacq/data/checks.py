@@ -19,7 +19,19 @@ ROW_RANK = {
     "terminals": 1,
     "timeouts": 1,
 }
-OTHER_NAMES = {"dones": "terminals", "terminations": "terminals", "truncations": "timeouts"}  # as others call them
+OTHER_NAMES = {
+    "obs": "observations",
+    "states": "observations",
+    "next_obs": "next_observations",
+    "next_states": "next_observations",
+    "done": "terminals",
+    "dones": "terminals",
+    "terminated": "terminals",
+    "terminations": "terminals",
+    "truncated": "timeouts",
+    "truncations": "timeouts",
+}
+"""What other libraries call the same arrays."""
 
 
 def row_shape(key: str, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -30,11 +42,16 @@ def row_shape(key: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 def misspelt(stored: Collection[str]) -> list[str]:
     """A note for every key that is not read but nearly has the name of one that would be."""
     missing = [key for key in (*REQUIRED, *OPTIONAL) if key not in stored]
-    near = {key: difflib.get_close_matches(key, missing, n=1, cutoff=0.85) for key in stored}
-    meant = {key: found[0] for key, found in near.items() if found} | {
-        key: name for key, name in OTHER_NAMES.items() if key in stored and name in missing
-    }
+    meant = {key: name for key in stored if (name := _meant(key, missing))}
     return [f"key '{key}' is not read; did you mean {name}?" for key, name in meant.items()]
+
+
+def _meant(key: str, missing: Collection[str]) -> str:
+    """Which of the missing names a stored one may stand for; empty if none."""
+    if OTHER_NAMES.get(key) in missing:
+        return OTHER_NAMES[key]
+    near = difflib.get_close_matches(key, missing, n=1, cutoff=0.85)
+    return near[0] if near else ""
 
 
 def check_shapes(
@@ -44,14 +61,15 @@ def check_shapes(
 
     `stored` are the names of all arrays there, those included that are not read.
     """
-    found = ", ".join(sorted({*header, *stored})) or "no arrays at all"
+    names = sorted({*header, *stored})
     for key in REQUIRED:
         if key not in header:
+            perhaps = [f"'{name}'" for name in names if name not in header and _meant(name, [key])]
             raise InputError(
-                f"key '{key}' is missing",
+                f"key '{key}' is missing" + (f"; is it {' or '.join(perhaps)}?" if perhaps else ""),
                 where=where,
                 expected=f"the keys {', '.join(REQUIRED)}; optionally {', '.join(OPTIONAL)}",
-                fix=f"store the array as '{key}' (found: {found})",
+                fix=f"store the array as '{key}' (found: {', '.join(names) or 'no arrays at all'})",
             )
     for key, (shape, dtype) in header.items():
         if dtype.kind not in "fiub":
@@ -162,8 +180,8 @@ def flags(value: Array, key: str, where: str) -> Bools:
     return np.not_equal(value, 0)
 
 
-def check_bounds(actions: Floats, low: Floats, high: Floats, where: str) -> None:
-    """Every action inside its declared bounds, up to the rounding of float32."""
+def check_bounds(actions: Floats, low: Floats, high: Floats, where: str, *, stated: bool = True) -> None:
+    """Every action inside its bounds, up to the rounding of float32; `stated`, or assumed for want of a statement."""
     slack = 1e-6 * (high - low)
     if actions.min() >= (low - slack).max() and actions.max() <= (high + slack).min():
         return  # a whole-array reduction is twenty times faster than one per column
@@ -175,6 +193,7 @@ def check_bounds(actions: Floats, low: Floats, high: Floats, where: str) -> None
         f"key 'actions' holds {actions[row, column]:.6g} at row {row}, column {column} "
         f"({outside.any(axis=1).sum():,} rows outside the bounds in all)",
         where=where,
-        expected=f"values from {low[column]:g} to {high[column]:g}, the declared bounds",
+        expected=f"values from {low[column]:g} to {high[column]:g}, "
+        + ("the declared bounds" if stated else "the bounds that are assumed where none are declared"),
         fix="declare the true bounds of the action space (--action-low, --action-high), or scale the actions",
     )

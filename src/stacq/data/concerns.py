@@ -20,7 +20,7 @@ MANY_SINGLE = 0.1  # of the episodes
 SCALE_RATIO = 1e4
 SMALL_SPREAD = 10 * EPSILON
 DOMINANT = 0.5  # of all reward, in one episode
-INNER_HALF = 0.5  # of the declared range: actions that never leave it hint at wrong bounds
+USED_PART = 0.55  # of the width of the bounds: actions that never use more hint at wrong ones
 ENOUGH_ROWS = 100  # before the absence of large actions means anything
 REPEATED_LIMIT = 5  # episodes of exactly the greatest length, before it looks like a step limit
 
@@ -73,11 +73,14 @@ def _about_actions(summary: "Summary") -> Iterator[str]:
             f"{summary.saturated:.0%} of action entries lie at a bound: a squashed policy reaches bounds only slowly, "
             "so check that the actions were not clipped after they had been executed"
         )
-    timid = [d for d in range(len(summary.actions)) if _stays_inside(summary, d)]
+    timid = [d for d in range(len(summary.actions)) if _uses_a_part(summary, d)]
     if timid and summary.rows >= ENOUGH_ROWS:
+        first = summary.actions[timid[0]]
+        within = f"{summary.action_low[timid[0]]:g} to {summary.action_high[timid[0]]:g}"
         yield (
-            f"action {_dimensions(timid, 'stay')} within the inner half of the bounds: a policy will try actions "
-            "far from the data if the declared bounds are wrong, so check them"
+            f"action {_dimensions(timid, 'use')} about half of the bounds or less ({first.low:.3g} to {first.high:.3g} "
+            f"of {within}): a policy will try actions far from the data if the bounds are wrong, so state the true "
+            "ones (--action-low, --action-high)"
         )
 
 
@@ -118,7 +121,7 @@ def _about_ends(summary: "Summary", at_longest: int, single: int) -> Iterator[st
         yield (
             f"no row is a timeout, yet terminals end only {summary.episodes - summary.cut_episodes:,} of "
             f"{summary.episodes:,} episodes: unmarked breaks may have joined episodes, "
-            "so store timeouts or state the step limit"
+            "so store timeouts or state the step limit (--max-episode-steps)"
         )
     if not summary.timeouts and at_longest >= max(REPEATED_LIMIT, 0.1 * summary.episodes):
         yield (
@@ -132,10 +135,9 @@ def _about_ends(summary: "Summary", at_longest: int, single: int) -> Iterator[st
         )
 
 
-def _stays_inside(summary: "Summary", dimension: int) -> bool:
-    column, low, high = summary.actions[dimension], summary.action_low[dimension], summary.action_high[dimension]
-    reach = max(column.high - (low + high) / 2, (low + high) / 2 - column.low)
-    return not column.constant and reach < INNER_HALF * (high - low) / 2
+def _uses_a_part(summary: "Summary", dimension: int) -> bool:
+    column, width = summary.actions[dimension], summary.action_high[dimension] - summary.action_low[dimension]
+    return not column.constant and column.high - column.low < USED_PART * width
 
 
 def _largest_share(returns: Float64s) -> float:

@@ -21,7 +21,9 @@ class Normaliser:
         """From observations alone, never from successors, as every published baseline does."""
         mean = observations.mean(axis=0, dtype=np.float64)
         std = observations.std(axis=0, dtype=np.float64)
-        return Normaliser(mean.astype(np.float32), (std + EPSILON).astype(np.float32))
+        # A dimension that never changed tells nothing: a sensor that drifts later must not drown all others.
+        still = observations.min(axis=0) == observations.max(axis=0)
+        return Normaliser(mean.astype(np.float32), np.where(still, 1, std + EPSILON).astype(np.float32))
 
     @staticmethod
     def identity(size: int) -> "Normaliser":

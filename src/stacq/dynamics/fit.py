@@ -1,5 +1,6 @@
 """Fitting both ensembles in one compiled program: every member with its own split, order and stopping."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -39,6 +40,7 @@ class FitConfig:
     validation: float = 0.1  # share of rows held out, another tenth for every member
     scale_targets: bool = True  # forward targets in units of the data's own steps
     normalise: bool = True
+    least_steps: int = 0  # of every member; with few rows there are more epochs for it, and as much more patience
     seed: int = 0
 
 
@@ -51,7 +53,9 @@ PAPER = FitConfig(
     scale_targets=False,
 )
 PAPER_ANTMAZE = replace(PAPER, hidden=(256, 256, 256, 256), normalise=False)
-SMALL = FitConfig(forward_members=3, inverse_members=2, hidden=(128, 128), max_epochs=40, forward_patience=10)
+SMALL = FitConfig(
+    forward_members=3, inverse_members=2, hidden=(128, 128), max_epochs=40, forward_patience=10, least_steps=2_000
+)
 SMALL_ANTMAZE = replace(SMALL, normalise=False)
 DEFAULT = FitConfig()
 PRESETS = {
@@ -141,6 +145,7 @@ def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Cu
     """
     _check(config)
     held_out, rows = _hold_out(dataset, config)
+    config = lengthened(config, dataset)
     normaliser = Normaliser.fit(dataset.observations) if config.normalise else _untouched(dataset)
     data, step_mean, step_scale = _rows(dataset, rows, normaliser, config)
     keys = jax.random.split(jax.random.key(config.seed), 5)
@@ -166,10 +171,29 @@ def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Cu
     return Fit(Dynamics(models, normaliser, *bounds, asdict(config), parents, held_out), tuple(curves))
 
 
+def lengthened(config: FitConfig, dataset: Dataset) -> FitConfig:
+    """With as many epochs as `least_steps` take on this data: an epoch of a short recording is a few steps long."""
+    known = int(dataset.successor_known.sum())
+    training = _training_rows(known - _held_out_count(known), config)
+    factor = config.least_steps / (config.max_epochs * max(training // config.batch, 1))
+    if factor <= 1:
+        return config
+    counts = ("max_epochs", "forward_patience", "inverse_patience")
+    return replace(config, **{name: math.ceil(factor * getattr(config, name)) for name in counts})
+
+
+def _held_out_count(known: int) -> int:
+    return min(int(HELD_OUT_SHARE * known), HELD_OUT_ROWS)
+
+
+def _training_rows(rows: int, config: FitConfig) -> int:
+    """What a member learns from, of the rows that are not kept from all."""
+    return rows - max(int(config.validation * rows), 1)
+
+
 def _check(config: FitConfig) -> None:
     """Refuse numbers that would train nothing, or for ever."""
-    counts = ("forward_members", "inverse_members", "max_epochs", "forward_patience", "inverse_patience", "batch")
-    for name in counts:
+    for name in ("forward_members", "inverse_members", "max_epochs", "forward_patience", "inverse_patience", "batch"):
         if getattr(config, name) < 1:
             raise InputError(
                 f"{name} is {getattr(config, name)}", where=RECIPE, expected="at least 1", fix="leave it as it was"
@@ -201,13 +225,14 @@ def _check_learned(state: State, dataset: Dataset) -> None:
 def _hold_out(dataset: Dataset, config: FitConfig) -> tuple[Ints, Ints]:
     """Rows kept from every member, and the rest; rows without a known successor are in neither."""
     known = np.random.default_rng(config.seed).permutation(np.flatnonzero(dataset.successor_known))
-    count = min(int(HELD_OUT_SHARE * len(known)), HELD_OUT_ROWS)
-    if (len(known) - count) * (1 - config.validation) < config.batch:
+    count = _held_out_count(len(known))
+    if _training_rows(len(known) - count, config) < config.batch:
+        least = math.ceil(config.batch / (1 - HELD_OUT_SHARE) / (1 - config.validation)) + 1
         raise InputError(
-            f"only {len(known)} of {len(dataset)} rows have a known successor",
+            f"{len(known):,} of {len(dataset):,} rows have a known successor, too few to fit dynamics to",
             where=dataset.name or "dataset",
-            expected=f"enough for a batch of {config.batch} beside the rows held out",
-            fix="collect more, or store next_observations with every row; BC needs no successors",
+            expected=f"about {least:,}: a batch of {config.batch}, and as much beside it as is kept to judge the fit",
+            fix="collect more rows; TD3+BC and BC need no dynamics (--algo td3bc, or `stacq run --algos td3bc bc`)",
         )
     return np.sort(known[:count]), np.sort(known[count:])
 
@@ -255,7 +280,7 @@ def _device(values: Float64s) -> jax.Array:
 
 
 def _split(key: jax.Array, members: int, rows: int, config: FitConfig) -> Split:
-    held = max(int(config.validation * rows), 1)
+    held = rows - _training_rows(rows, config)
     order = jax.vmap(lambda member: jax.random.permutation(member, rows))(jax.random.split(key, members))
     return Split(order[:, held:], order[:, :held])
 

@@ -146,5 +146,6 @@ def _unknown(source: str, error: Exception, known: list[str]) -> InputError:
         f"no such environment: {' '.join(str(error).split())}",
         where=source,
         expected="a Gymnasium id such as Hopper-v4",
-        fix=f"did you mean {', '.join(near)}?" if near else "check the id",
+        fix=(f"did you mean {', '.join(near)}? " if near else "check the id; ")
+        + "one of your own is named with the module that registers it, module:Name-v0",
     )

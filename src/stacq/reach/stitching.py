@@ -56,9 +56,10 @@ class Stitching:
         where = f" (dimension {self.known['worst_dimension']} fails most often)" if self.known else ""
         told = f"only {recall:.0%} of the true successors pass the test{where}: the models are too coarse for "
         if self.criterion == "calibrated":
-            return f"{told}it, so train them longer or on more data, or ask for a higher recall"
+            return f"{told}it, so train them longer or on more data"
         return (
-            f"{told}this epsilon, so use `--criterion calibrated`, train them longer or on more data, or raise epsilon"
+            f"{told}this epsilon, so use `--criterion calibrated`, or fit them longer (`--dynamics-preset default`) or "
+            "to more data"
         )
 
 

@@ -128,16 +128,21 @@ def _single_headline(runs: Sequence[RunSummary]) -> str:
 
 def _unfinished(runs: Sequence[RunSummary], measure: str) -> list[str]:
     """A sentence about the runs that are not at their end: still going on, or killed."""
-    late = [(run, each) for run in runs if run.wanted and (each := aggregate(run, measure))]
-    parts = [f"{run.label} was evaluated up to step {each.step:,} of {run.wanted:,}" for run, each in late]
+    parts = []
+    for run in (run for run in runs if run.wanted):
+        found = aggregate(run, measure)
+        step = max((line["step"] for line in run.metrics), default=0) if found is None else found.step
+        done = "trained" if found is None else "evaluated"
+        parts.append(f"{run.label} was {done} up to step {step:,} of {run.wanted:,}")
     return [f"Not finished: {sentence_list(parts)}."] if parts else []
 
 
 def _nothing_scored(runs: Sequence[RunSummary]) -> str:
     if not any(run.metrics for run in runs):
         return ""
-    name = runs[0].dataset or "this data"
-    return f"Nothing was scored: no environment is known for {name}. What training itself measured is below."
+    known = any(run.config.get("env") for run in runs)
+    why = " yet" if known else f": no environment is known for {runs[0].dataset or 'this data'}"
+    return " ".join([f"Nothing was scored{why}. What training itself measured is below.", *_unfinished(runs, "return")])
 
 
 def facts(runs: Sequence[RunSummary], maze: MazePicture | None) -> Markup | None:

@@ -14,6 +14,7 @@ from stacq.report.tables import fact_table, number, number_table, plural, print_
 BLOCKS = " ▁▂▃▄▅▆▇█"
 PLAIN_BLOCKS = " ...:::##"  # for output that cannot carry Unicode
 HISTOGRAM_HEIGHT = 4  # lines
+MOST_BOUNDS = 4  # dimensions whose bounds are told one by one
 
 
 def print_summary(summary: Summary, console: Console) -> None:
@@ -46,9 +47,10 @@ def shape_line(summary: Summary) -> str:
 
 
 def _bounds_text(summary: Summary) -> str:
-    low, high = set(summary.action_low), set(summary.action_high)
-    same = len(low) == len(high) == 1
-    return f"[{low.pop():g}, {high.pop():g}]" if same else "bounds of their own"
+    bounds = [f"[{low:g}, {high:g}]" for low, high in zip(summary.action_low, summary.action_high, strict=True)]
+    if len(set(bounds)) == 1:
+        return bounds[0]
+    return " x ".join(bounds[:MOST_BOUNDS]) + (" x ..." if len(bounds) > MOST_BOUNDS else "")
 
 
 def _spreads(summary: Summary) -> Table:

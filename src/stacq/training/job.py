@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from numbers import Integral
+from numbers import Integral, Real
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import jax
@@ -193,23 +194,20 @@ def check_options(dataset: Dataset, options: Options) -> str | None:
 
 def _check_kinds(dataset: Dataset, options: Options) -> None:
     """What is easily mistaken in Python, where nothing else looks at types."""
-    wrong = (
-        ("dataset", dataset, isinstance(dataset, Dataset), "a Dataset: what `stacq.load(...)` returns"),
-        (
-            "seeds",
-            options.seeds,
-            isinstance(options.seeds, Integral),
-            "how many, such as 5; `first_seed` says where from",
-        ),
-        (
-            "settings",
-            options.settings,
-            not isinstance(options.settings, (str, Mapping)),
-            'a sequence of texts, such as ("batch=64",)',
-        ),
-    )
-    for name, value, right, expected in wrong:
-        if not right:
+    if not isinstance(dataset, Dataset):
+        raise InputError(f"dataset is {dataset!r}", expected="a Dataset: what `stacq.load(...)` returns")
+    if not isinstance(options, Options):
+        raise InputError(f"options is {options!r}", expected='stacq.Options("stacq", ...)')
+    number = "a whole number, such as 10"
+    kinds: dict[str, tuple[tuple[type, ...], str]] = {
+        "seeds": ((Integral,), "how many, such as 5; `first_seed` says where from"),
+        "first_seed": ((Integral,), number),
+        **dict.fromkeys(("steps", "eval_every", "episodes"), ((Integral, NoneType), number)),
+        "top": ((Real,), "a share, such as 0.1"),
+        "settings": ((tuple, list), 'a sequence of texts, such as ("batch=64",)'),
+    }
+    for name, (wanted, expected) in kinds.items():
+        if not isinstance(value := getattr(options, name), wanted):
             raise InputError(f"{name} is {value!r}", where="options of the training", expected=expected)
 
 
