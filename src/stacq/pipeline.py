@@ -20,7 +20,7 @@ from stacq.dynamics.quality import measure
 from stacq.errors import InputError, check_choice
 from stacq.files import check_writable, write_json
 from stacq.progress import progress
-from stacq.reach.build import ReachConfig, check_match, kept_at, reachable_sets, resolved
+from stacq.reach.build import ReachConfig, kept_at, reachable_sets, resolved
 from stacq.reach.join import Engine
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching, stitching
@@ -100,7 +100,6 @@ def find_reachable(
     directory = kept_at(dataset, dynamics, config)
     picture = picture or picture_path(dataset, f"-reach-{directory.name[:8]}")
     check_picture(picture)
-    check_match(dataset, dynamics)
     engine = engine or ("cpu" if jax.default_backend() == "cpu" else "gpu")
     with progress("reachable sets", len(dataset), "states") as update:
         say = partial(console.print, soft_wrap=True)

@@ -273,7 +273,7 @@ def test_warnings_fire(words: str, changes: dict[str, Any]) -> None:
 
 
 def test_few_rows_say_nothing_about_bounds() -> None:
-    assert not warned(from_arrays(np.eye(3), np.full((3, 1), 0.1), np.ones(3), np.ones(3)), "of the bounds")
+    assert not warned(from_arrays(np.eye(3), [[0.1], [0.2], [0.15]], np.ones(3), np.ones(3)), "of the bounds")
 
 
 def test_scales_may_differ_a_good_deal() -> None:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from matplotlib.collections import LineCollection
 
-from stacq import Dataset, load
+from stacq import Dataset, InputError, load
 from stacq.artefacts import cache_directory
 from stacq.cli import main
 from stacq.data.hdf5 import write_hdf5
 from stacq.dynamics.fit import PRESETS
 from stacq.dynamics.models import KIND, Dynamics
+from stacq.pipeline import fit_dynamics
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching
 from stacq.report.reach_figure import draw_stitching
@@ -104,6 +105,9 @@ def test_dynamics_of_the_cache_without_held_out_rows_are_fitted_again(
     config = replace(PRESETS["small"], max_epochs=1, least_steps=0)
     directory = cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
     exact_models(dataset).save(directory)
+    with pytest.raises(InputError, match="max_epochs is 0"):
+        fit_dynamics(dataset, "small", epochs=0)
+    capsys.readouterr()
     command = ["dynamics", "fit", str(path), "--preset", "small", "--epochs", "1"]
     main(command)
     assert "fitting again" in capsys.readouterr().out and len(Dynamics.load(directory).held_out) == 25

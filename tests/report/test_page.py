@@ -276,6 +276,8 @@ def test_runs_of_one_label_are_pooled_or_told_apart() -> None:
     assert labels == ["StaCQ", "StaCQ (run-7)", "StaCQ (2)"]
     both = replace(first, records=[*first.records, *samples.locomotion_run("BC", "d", seeds=1).records])
     assert [run.label for run in arranged([both])] == ["StaCQ", "BC"]
+    renamed = [replace(record, algorithm=first.label, step=record.step + 1) for record in first.records]
+    assert len(arranged([replace(first, records=[*first.records, *renamed])])) == 1
 
 
 def test_colours_stay_with_their_algorithm() -> None:

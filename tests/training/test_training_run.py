@@ -381,7 +381,7 @@ def test_a_seed_lost_at_the_very_end_leaves_the_others_their_final_scores(tmp_pa
     write_json(directory / "result.json", found)
     assert read_finished(directory).lost == read_run(directory).lost == (1,)
     page = results_section([read_run(directory)], {"BC": 0})
-    assert page is not None and "lost 1 of 3 seeds in training" in str(page.body)
+    assert page is not None and "lost 1 of 3 seeds (1)" in str(page.body)
 
 
 @pytest.mark.parametrize("scored", [False, True])
@@ -532,6 +532,7 @@ def test_stops_fall_on_evaluations_and_on_ends_of_phases() -> None:
         ({"seeds": [0, 1]}, "`first_seed` says where from"),
         ({"seeds": 1.5}, "seeds is 1.5"),
         ({"steps": 2e2}, "steps is 200.0"),
+        ({"eval_every": np.int64(20)}, "a plain whole number"),
         ({"episodes": "3"}, "episodes is '3'"),
         ({"top": "0.5"}, "top is '0.5'"),
         ({"own_only": True}, "no reachable sets to reduce"),

@@ -41,7 +41,7 @@ def row_shape(key: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def misspelt(stored: Collection[str]) -> list[str]:
     """A note for every key that is not read but nearly has the name of one that would be."""
-    missing = [key for key in (*REQUIRED, *OPTIONAL) if key not in stored]
+    missing = [key for key in OPTIONAL if key not in stored]
     meant = {key: name for key in stored if (name := _meant(key, missing))}
     return [f"key '{key}' is not read; did you mean {name}?" for key, name in meant.items()]
 
@@ -65,11 +65,12 @@ def check_shapes(
     for key in REQUIRED:
         if key not in header:
             perhaps = [f"'{name}'" for name in names if name not in header and _meant(name, [key])]
+            without = " without the ends that are only a time limit's: those are timeouts" * (key == "terminals")
             raise InputError(
                 f"key '{key}' is missing" + (f"; is it {' or '.join(perhaps)}?" if perhaps else ""),
                 where=where,
                 expected=f"the keys {', '.join(REQUIRED)}; optionally {', '.join(OPTIONAL)}",
-                fix=f"store the array as '{key}' (found: {', '.join(names) or 'no arrays at all'})",
+                fix=f"store the array as '{key}'{without} (found: {', '.join(names) or 'no arrays at all'})",
             )
     for key, (shape, dtype) in header.items():
         if dtype.kind not in "fiub":

@@ -173,6 +173,8 @@ def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Cu
 
 def lengthened(config: FitConfig, dataset: Dataset) -> FitConfig:
     """With as many epochs as `least_steps` take on this data: an epoch of a short recording is a few steps long."""
+    if not config.least_steps:
+        return config
     known = int(dataset.successor_known.sum())
     training = _training_rows(known - _held_out_count(known), config)
     factor = config.least_steps / (config.max_epochs * max(training // config.batch, 1))

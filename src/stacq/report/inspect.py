@@ -24,6 +24,6 @@ def show(dataset: Dataset, path: Path | None = None, console: Console | None = N
     figure_format(path)
     check_writable(path)
     summary = summarise(dataset)
-    print_summary(summary, console or Console())
+    print_summary(summary, console or Console(markup=False))
     save_figure(draw_summary(dataset, summary), path)
     return path

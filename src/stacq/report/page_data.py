@@ -186,7 +186,8 @@ def by_dataset(runs: Iterable[RunSummary]) -> dict[str, list[RunSummary]]:
 
 def _split(run: RunSummary) -> list[RunSummary]:
     kinds = dict.fromkeys((record.algorithm, record.dataset) for record in run.records)
-    if len(kinds) < 2:
+    own = {(name, run.dataset) for name in (run.algorithm, run.label)}  # a run's records may call it either
+    if len(kinds) < 2 or own.issuperset(kinds):
         return [run]
     return [
         replace(

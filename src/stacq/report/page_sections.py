@@ -222,11 +222,12 @@ def results_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
 def _lost_note(runs: Sequence[RunSummary]) -> Markup | None:
     """Seeds that were given up would have pulled the means down: whoever reads them must know."""
     lost = [
-        f"{run.label} on {dataset_name(run.dataset)} lost {len(run.lost)} of {plural(len(run.seeds), 'seed')}"
+        f"{run.label} on {dataset_name(run.dataset)} lost {len(run.lost)} of {plural(len(run.seeds), 'seed')} "
+        f"({', '.join(map(str, run.lost))})"
         for run in runs
         if run.lost
     ]
-    return note(f"{'; '.join(lost)} in training. Its numbers are of the others, which flatters.") if lost else None
+    return note(f"In training {'; '.join(lost)}. Numbers are of the other seeds, which flatters.") if lost else None
 
 
 def _sub_head(name: str, index: int) -> Markup:

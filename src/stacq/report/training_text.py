@@ -83,12 +83,12 @@ class TrainingDisplay:
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[facts]}"),
-            console=Console(stderr=True),
+            console=Console(stderr=True, markup=False),
         )
         self.task: TaskID | None = None
         self.facts = ""
         self.chunks, self.until, self.printed = 0, 0, time.monotonic()
-        self.promised = 0.0  # seconds, in the last estimate that was said
+        self.promised = 0.0  # when the phase will end, by the last estimate that was said
 
     def __enter__(self) -> "TrainingDisplay":
         if self.live:
@@ -107,9 +107,10 @@ class TrainingDisplay:
         if report.until != self.until:
             self.chunks, self.until = 0, report.until
         self.chunks += not report.losses
-        waits = self.chunks > SETTLED and report.behind > WRONG * max(self.promised, NOTICED)
+        now = time.monotonic()
+        waits = self.chunks > SETTLED and report.behind > WRONG * max(self.promised - now, NOTICED)
         if not report.losses and (self.chunks == SETTLED or waits):
-            self.promised = time_left(report)
+            self.promised = now + time_left(report)
             self.say(self.estimate(report))
         if report.losses:
             self.facts = _facts(report)
@@ -131,7 +132,7 @@ class TrainingDisplay:
         text = f"{report.rate:,.0f} steps/s of {seeds} on this {device}: about {duration(left)} to go"
         if report.until < report.total:
             text += f" to step {report.until:,} of {report.total:,}, where another phase begins"
-        if report.behind >= left:
+        if report.behind > training_left(report):
             text += (
                 ", since evaluating takes longer than training; shorter with a larger --eval-every or fewer --episodes"
             )
@@ -144,7 +145,11 @@ class TrainingDisplay:
 
 def time_left(report: Report) -> float:
     """Seconds to the end of the phase; evaluations run beside the training, so the slower of the two counts."""
-    return max((report.until - report.step) / max(report.rate, 1e-9), report.behind)
+    return max(training_left(report), report.behind)
+
+
+def training_left(report: Report) -> float:
+    return (report.until - report.step) / max(report.rate, 1e-9)
 
 
 def duration(seconds: float) -> str:

@@ -80,7 +80,7 @@ class Evaluator:
         self._todo: queue.Queue[Snapshot | None] = queue.Queue(maxsize=MOST_WAITING)
         self._done: queue.SimpleQueue[list[Outcome] | BaseException] = queue.SimpleQueue()
         self.waiting = 0  # evaluations that were submitted and not collected
-        self.seconds = 0.0  # that the last one took; 0 before the first
+        self.seconds = 0.0  # that the last one took; 0 before the second, since the first one starts the workers
         self._ended = False
         self._thread = threading.Thread(target=self._work, name="stacq-evaluator", daemon=True)
         self._thread.start()
@@ -109,7 +109,7 @@ class Evaluator:
             yield found
 
     def _work(self) -> None:
-        failed = False
+        failed, warm = False, False
         while not self._ended:
             snapshot = self._todo.get()
             if failed or snapshot is None:
@@ -117,7 +117,7 @@ class Evaluator:
             try:
                 began = time.monotonic()
                 outcomes = self._evaluate(snapshot)
-                self.seconds = time.monotonic() - began
+                self.seconds, warm = (time.monotonic() - began if warm else 0.0), True
                 self._done.put(outcomes)
             except BaseException as error:
                 self._done.put(error)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from numbers import Integral, Real
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -198,12 +197,12 @@ def _check_kinds(dataset: Dataset, options: Options) -> None:
         raise InputError(f"dataset is {dataset!r}", expected="a Dataset: what `stacq.load(...)` returns")
     if not isinstance(options, Options):
         raise InputError(f"options is {options!r}", expected='stacq.Options("stacq", ...)')
-    number = "a whole number, such as 10"
+    number = "a plain whole number, such as 10"
     kinds: dict[str, tuple[tuple[type, ...], str]] = {
-        "seeds": ((Integral,), "how many, such as 5; `first_seed` says where from"),
-        "first_seed": ((Integral,), number),
-        **dict.fromkeys(("steps", "eval_every", "episodes"), ((Integral, NoneType), number)),
-        "top": ((Real,), "a share, such as 0.1"),
+        "seeds": ((int,), "how many, such as 5; `first_seed` says where from"),
+        "first_seed": ((int,), number),
+        **dict.fromkeys(("steps", "eval_every", "episodes"), ((int, NoneType), number)),
+        "top": ((int, float), "a share, such as 0.1"),
         "settings": ((tuple, list), 'a sequence of texts, such as ("batch=64",)'),
     }
     for name, (wanted, expected) in kinds.items():

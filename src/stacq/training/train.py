@@ -201,6 +201,7 @@ class _Trainer:
         self.phases = task.algorithm.phases(task.config)
         self.ends = dict(zip(self.phases, itertools.accumulate(phase.steps for phase in self.phases), strict=True))
         self.total = self.until = self.ends[self.phases[-1]]
+        self.evaluated = [last for phase, _, last in stops(self.phases, schedule.eval_every) if phase.acts]
         self.alive: Bools = np.ones(len(schedule.seeds), dtype=np.bool_)
         self.scores: dict[int, float] = {}
         self.rate = 0.0
@@ -433,7 +434,7 @@ class _Trainer:
 
     def _tell(self, step: int, losses: Mapping[str, list[float]], evaluator: Evaluator | None) -> None:
         if self.listener:
-            to_come = -(-(self.until - step) // self.schedule.eval_every)
+            to_come = sum(step <= last <= self.until for last in self.evaluated)  # that of this step comes right after
             behind = 0.0 if evaluator is None else evaluator.seconds * (to_come + evaluator.waiting)
             rate = self.pace.rate or self.rate
             self.listener(Report(step, self.total, self.until, rate, behind, losses, dict(self.scores)))
