@@ -232,6 +232,7 @@ def test_wrong_options_leave_nothing_behind(tmp_path: Path, capsys: pytest.Captu
     assert "belongs to walker2d" in refused(capsys, *behaviour, "--dataset", "walker2d-medium-v2")
     assert "observations of 11" in refused(capsys, *behaviour, "--env", "Walker2d-v4")
     assert "at least one" in refused(capsys, "run", "--seeds", 0, "--out", out)
+    assert "no methods" in refused(capsys, "run", "--algos", "--out", out)
     assert not out.exists()
 
 

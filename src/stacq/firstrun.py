@@ -54,6 +54,8 @@ class FirstRun:
 
 def first_run(job: FirstRun) -> Path:
     """Train every method, compare them, and write the page; what was made before is reused."""
+    if not job.methods:
+        raise InputError("no methods", where="--algos", expected=f"some of {', '.join(ALGORITHMS)}", fix="leave it out")
     console = Console(markup=False)
     infos: Infos = "all" if job.source.startswith(MAZES) else ()  # which path a walk follows
     dataset = load(job.source, infos=infos, conventions=job.conventions)
@@ -63,8 +65,6 @@ def first_run(job: FirstRun) -> Path:
         named(Options(method, seeds=job.seeds, steps=job.steps, env=job.env, small=job.small), dataset)
         for method in job.methods
     ]
-    if not every:
-        raise InputError("no methods", where="--algos", expected=f"some of {', '.join(ALGORITHMS)}", fix="leave it out")
     for options in every:
         check_options(dataset, options)
     stages = Stages(preset=job.recipe, reach=ReachConfig(criterion=job.criterion))
