@@ -82,7 +82,7 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
         f"the name is that of {task.key}, but observations of {sizes[0]} and actions of {sizes[1]} numbers are not its "
         f"own: read as other data, called {path.name}"
     )
-    other = read(path, infos=infos, conventions=conventions.over(Conventions(name=path.name)))
+    other = read(path, infos=infos, conventions=conventions)
     return replace(other, name=path.name, notes=(*other.notes, note))
 
 

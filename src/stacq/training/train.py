@@ -208,9 +208,11 @@ class _Trainer:
         self.saved = time.monotonic()
         self.limit = value_limit(task)
         self.doubted: set[int] = set()
+        self.evaluator: Evaluator | None = None
         self.pace = _Pace()
 
     def go(self, evaluator: Evaluator | None) -> Any:
+        self.evaluator = evaluator
         state = init_states(self.task.algorithm, self.seeds, self.task.sizes, self.task.config)
         names = {phase: _reported(phase, self.task, state, self.seeds) for phase in self.phases}
         blank = {name: jnp.zeros(len(self.seeds), jnp.float32) for each in names.values() for name in each}
@@ -221,8 +223,8 @@ class _Trainer:
                 evaluator.submit(snapshot)
         for phase, first, last in stops(self.phases, self.schedule.eval_every):
             if last > begun:
-                carry = self._stretch(phase, carry, first, last, evaluator)
-                self._log(carry, last - first, names[phase], evaluator if phase.acts else None)
+                carry = self._stretch(phase, carry, first, last)
+                self._log(carry, last - first, names[phase])
                 carry = carry._replace(sums=jax.tree.map(jnp.zeros_like, carry.sums))
                 if evaluator is not None and phase.acts:
                     evaluator.submit(self._snapshot(carry.state, last))
@@ -232,7 +234,7 @@ class _Trainer:
         self._finish(carry.state)
         return carry.state
 
-    def _stretch(self, phase: Phase, carry: Carry, first: int, last: int, evaluator: Evaluator | None) -> Carry:
+    def _stretch(self, phase: Phase, carry: Carry, first: int, last: int) -> Carry:
         """From one evaluation to the next, or from where a killed run left off."""
         if self.until != self.ends[phase]:
             self.until, self.pace = self.ends[phase], _Pace()
@@ -243,12 +245,12 @@ class _Trainer:
             carry = self.advance(carry, self.task.world, self.seeds, self.task.config, phase.updates, turns)
             done = int(carry.step)
             self.rate = turns * turn / max(time.monotonic() - began, 1e-9)
-            if evaluator is not None:
-                self._write(evaluator.collect())
+            if self.evaluator is not None:
+                self._write(self.evaluator.collect())
             if done < last:
                 self._save(carry)
             self.pace.mark(done)
-            self._tell(done, {}, evaluator if phase.acts else None)
+            self._tell(done, {})
         return carry
 
     def _turns(self, left: int, whole: int, turn: int) -> int:
@@ -265,7 +267,7 @@ class _Trainer:
             save_checkpoint(folder, int(carry.step), tree, arithmetic_of(self.task.world))
             self.saved = time.monotonic()
 
-    def _log(self, carry: Carry, steps: int, names: Mapping[str, float], evaluator: Evaluator | None) -> None:
+    def _log(self, carry: Carry, steps: int, names: Mapping[str, float]) -> None:
         """Write down the means since the last time; stop seeds whose numbers are no numbers any more."""
         step = int(carry.step)
         means = {name: np.asarray(carry.sums[name], np.float64) / (steps * share) for name, share in names.items()}
@@ -289,7 +291,7 @@ class _Trainer:
                 f"every seed was lost by step {step:,}; metrics.jsonl in {self.run.directory} shows how.\n"
                 f"A smaller {' or '.join(often)} often helps."
             )
-        self._tell(step, {name: values[self.alive].tolist() for name, values in means.items()}, evaluator)
+        self._tell(step, {name: values[self.alive].tolist() for name, values in means.items()})
 
     def _lost(self, metrics: Mapping[str, float]) -> str:
         for name, value in metrics.items():
@@ -432,10 +434,11 @@ class _Trainer:
             tree, facts = load_tree(path, SNAPSHOT, like)
             yield self._queued(int(facts["step"]), jax.device_get(tree), np.array(facts["alive"]))
 
-    def _tell(self, step: int, losses: Mapping[str, list[float]], evaluator: Evaluator | None) -> None:
+    def _tell(self, step: int, losses: Mapping[str, list[float]]) -> None:
         if self.listener:
             to_come = sum(step <= last <= self.until for last in self.evaluated)  # that of this step comes right after
-            behind = 0.0 if evaluator is None else evaluator.seconds * (to_come + evaluator.waiting)
+            beside = self.evaluator
+            behind = 0.0 if beside is None else beside.seconds * (to_come + beside.waiting)
             rate = self.pace.rate or self.rate
             self.listener(Report(step, self.total, self.until, rate, behind, losses, dict(self.scores)))
 
