@@ -25,8 +25,8 @@ from stacq.errors import InputError
 from stacq.evaluation import EpisodeRecord
 from stacq.report.page import MazePicture, RunSummary, aggregate, curve, page_text, read_run, write_page
 from stacq.report.page_again import command_text
-from stacq.report.page_charts import size_bins
-from stacq.report.page_data import arranged
+from stacq.report.page_charts import band, size_bins
+from stacq.report.page_data import Curve, arranged
 from stacq.report.page_maze import MOST_STITCHES, player_data
 from stacq.report.page_sections import shared_scores
 from stacq.report.page_svg import KNOWN, decimals_for, el, nice_ticks, palette, percent, shown, span, tick_text
@@ -425,6 +425,16 @@ def test_a_band_stays_inside_its_chart() -> None:
     (path,) = re.findall(r'class="band[^"]*" d="([^"]*)"', text)
     heights = [float(point.split()[1]) for point in re.split("[MLZ]", path) if point]
     assert min(heights) >= 0 and max(heights) <= 300
+
+
+def test_the_interval_of_two_seeds_does_not_flatten_the_curve() -> None:
+    """Student's is nine standard deviations there; that of three seeds is shown whole."""
+    steps = np.arange(3)
+    two = band("a", 1, Curve(steps, (0, 1), np.array([[0.0, 1.0], [10.0, 12.0], [20.0, 21.0]])))
+    assert two.high.max() > 26 and two.low.min() < -5
+    assert -2 < two.extent.min() < 0 and 21 < two.extent.max() < 23
+    three = band("a", 1, Curve(steps, (0, 1, 2), np.array([[0.0, 1.0, 2.0], [10.0, 12.0, 11.0], [20.0, 21.0, 26.0]])))
+    np.testing.assert_array_equal(three.extent, np.r_[three.y, three.low, three.high])
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ WIDTH, HEIGHT = 520.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 72.0, 14.0, 12.0, 50.0
 MOST_BARS = 20  # of set sizes that are shown one by one
 MOST_NAMES = 9  # dimensions whose names fit below the axis
+FAR = 2.5  # standard deviations from the mean up to which a band is shown whole: that of three seeds just is
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,13 +44,24 @@ class Line:
     low: Float64s
     high: Float64s
     faint: bool = False  # a thin dashed line, the companion of another one
+    shown: Float64s | None = None  # how much of the band the axis must show, to either side; all of it if not said
+
+    @property
+    def extent(self) -> Float64s:
+        """What the axis must show."""
+        room = np.inf if self.shown is None else self.shown
+        return np.concatenate([self.y, np.maximum(self.low, self.y - room), np.minimum(self.high, self.y + room)])
 
 
 def band(label: str, slot: int, curve: Curve) -> Line:
-    """Mean over seeds and Student's 95 percent interval at every step."""
+    """Mean over seeds and Student's 95 percent interval at every step.
+
+    With two seeds that goes to nine standard deviations; an axis that showed it would show nothing else.
+    """
     rows = [describe(values) if np.isfinite(values).all() else None for values in curve.values]
-    mean, low, high = np.array([(row.mean, row.low, row.high) if row else (math.nan,) * 3 for row in rows]).T
-    return Line(label, slot, curve.steps.astype(np.float64), mean, low, high)
+    found = np.array([(row.mean, row.low, row.high, row.std) if row else (math.nan,) * 4 for row in rows]).T
+    mean, low, high, std = found
+    return Line(label, slot, curve.steps.astype(np.float64), mean, low, high, shown=FAR * std)
 
 
 def companion(label: str, slot: int, curve: Curve) -> Line:
@@ -82,7 +94,7 @@ def line_chart(
     """Lines with bands; with `shares` the y axis goes from 0 to 100 percent."""
     x_low, x_high = _ends(np.concatenate([line.x for line in lines]))
     x = Scale(x_low, x_high, LEFT, WIDTH - RIGHT)
-    low, high = (-0.02, 1.02) if shares else padded(np.concatenate([np.r_[l.y, l.low, l.high] for l in lines]).tolist())
+    low, high = (-0.02, 1.02) if shares else padded(np.concatenate([l.extent for l in lines]).tolist())
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
     marks = [*(_band(line, x, y) for line in lines), *(_line(line, x, y) for line in lines)]
     y_text = (lambda value: percent(value, 0)) if shares else None
@@ -96,7 +108,7 @@ def _ends(values: Float64s) -> tuple[float, float]:
 
 
 def _band(line: Line, x: Scale, y: Scale) -> Markup | None:
-    """Cut at the ends of the axis: the interval of a share may go far beyond 0 and 1."""
+    """Cut at the ends of the axis: the interval of a share may go far beyond 0 and 1, that of two seeds anywhere."""
     rows = thinned(np.column_stack([line.x, np.clip(line.low, y.low, y.high), np.clip(line.high, y.low, y.high)]))
     rows = rows[np.isfinite(rows).all(axis=1)]
     if not len(rows):
