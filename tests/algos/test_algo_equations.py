@@ -28,8 +28,8 @@ from algo_cases import (
 )
 
 from stacq.algos import bc, stacq, td3bc
-from stacq.algos.common import Sizes, noisy, weight_of_values
-from stacq.algos.stacq import Best, Edges
+from stacq.algos.common import Best, Sizes, noisy, weight_of_values
+from stacq.algos.stacq import Edges
 from stacq.algos.world import Batch, World
 from stacq.nn.learner import Learner
 from stacq.nn.mlp import MLP

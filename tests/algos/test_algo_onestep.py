@@ -12,9 +12,9 @@ from algo_cases import (
     S,
     batch_of,
     disturbed,
+    entries_of,
     extras_from,
     joined,
-    listed,
     model,
     net,
     plain,
@@ -25,7 +25,7 @@ from algo_cases import (
 )
 
 from stacq.algos import onestep, stacq
-from stacq.algos.common import Sizes
+from stacq.algos.common import Best, Sizes
 from stacq.algos.world import Batch, World, pack_rows
 from stacq.nn.learner import Learner
 from stacq.nn.mlp import MLP
@@ -61,14 +61,19 @@ def looked_ahead(critic: MLP, reward: MLP, s: Any, row: int, rows: Any) -> float
     return first + CFG.discount * min(q_of(critic, m, rows.s_next[row], rows.s_next[row + 1]) for m in range(2))
 
 
-def best_of(critic: MLP, reward: MLP, s: Any, anchor: int, world: Any) -> tuple[float | None, Float64s | None]:
-    """The best of an anchor's own successor and its extras, the own one if nothing is strictly better."""
-    most, there = looked_ahead(critic, reward, s, anchor, world.rows.all), world.rows.all.s_next[anchor]
-    for row in listed(world.extras, anchor):
-        score = looked_ahead(critic, reward, s, row, world.rows.all)
+def best_of(critic: MLP, reward: MLP, s: Any, anchor: int, world: Any) -> tuple[float | None, Float64s, Float64s]:
+    """The best of an anchor's own successor and its extras, the own one if nothing is strictly better.
+
+    Its lookahead, the state, and the action that leads there.
+    """
+    rows = world.rows.all
+    most, there, a = looked_ahead(critic, reward, s, anchor, rows), rows.s_next[anchor], rows.a[anchor]
+    for entry in entries_of(world.extras, anchor):
+        row = int(world.extras.rows[entry])
+        score = looked_ahead(critic, reward, s, row, rows)
         if score is not None and (most is None or score > most):
-            most, there = score, world.rows.all.s_next[row]
-    return (None, None) if most is None else (most, joined(there))
+            most, there, a = score, rows.s_next[row], world.extras.actions[entry]
+    return most, joined(there), joined(a)
 
 
 def test_looking_ahead_and_where_it_ends() -> None:
@@ -113,7 +118,7 @@ def wanted_target(state: onestep.State, batch: Batch, world: World) -> list[floa
             found.append(None)
         else:
             assert state.critic.target is not None
-            most, _ = best_of(state.critic.target, state.reward.network, batch.s_next[i], row + 1, world)
+            most, *_ = best_of(state.critic.target, state.reward.network, batch.s_next[i], row + 1, world)
             found.append(None if most is None else r + CFG.discount * most)
     return found
 
@@ -171,39 +176,44 @@ def test_the_best_candidate_and_the_state_it_leads_to() -> None:
     )
     network, reward, rows, plainly = plain(state.critic.network, state.reward.network, batch, world)
     switched = 0
+    assert best.a is not None
     for i, row in enumerate(ROWS):
-        value, there = best_of(network, reward, rows.s[i], row, plainly)
-        if value is None or there is None:
-            assert np.isneginf(most[i])
-            continue
-        np.testing.assert_allclose(most[i], value, **CLOSE)
-        np.testing.assert_allclose(best[i], there, **CLOSE)
+        value, there, a = best_of(network, reward, rows.s[i], row, plainly)
+        np.testing.assert_allclose(most[i], -np.inf if value is None else value, **CLOSE)
+        np.testing.assert_allclose(best.s_next[i], there, **CLOSE)
+        np.testing.assert_allclose(best.a[i], a, **CLOSE)
         switched += not np.allclose(there, rows.s_next[i])
     assert 0 < switched < len(ROWS) - 1
     assert np.isneginf(most[ROWS.index(8)])
+    assert world.extras is not None
+    untold = replace(world, extras=world.extras._replace(actions=None))
+    _, without, _ = onestep.best_candidate(state.critic.network, state.reward.network, batch.s, index, untold, KEY, CFG)
+    assert without.a is None
+    np.testing.assert_allclose(without.s_next, best.s_next, **CLOSE)
 
 
-def test_the_loss_of_the_policy_falls_with_the_value() -> None:
-    world, state = world_of(), state_of()
+@pytest.mark.parametrize("action_pull", [0.0, 0.4])
+def test_the_loss_of_the_policy_falls_with_the_value(action_pull: float) -> None:
+    world, state, cfg = world_of(), state_of(), replace(CFG, action_pull=action_pull)
     rng = np.random.default_rng(2)
-    best = rng.normal(size=(len(ROWS), S)).astype(np.float32)
+    states, actions = rng.normal(size=(len(ROWS), S)), rng.uniform(-1, 1, (len(ROWS), A))
+    best = Best(jnp.asarray(states, jnp.float32), jnp.asarray(actions, jnp.float32) if action_pull else None)
     batch = batch_of(world, ROWS)
-    arguments = state.actor.network, state.critic.network, jnp.asarray(best), batch, world
-    found, facts = jax.jit(onestep.actor_loss)(*arguments, KEY, CFG)
+    arguments = state.actor.network, state.critic.network, best, batch, world
+    found, facts = jax.jit(onestep.actor_loss)(*arguments, KEY, cfg)
     actor, critic, _, rows, plainly = plain(*arguments)
     draws, q, pull = np.asarray(jax.random.normal(KEY, (len(ROWS), A))), [], []
     for i in range(len(ROWS)):
-        a = disturbed(policy(actor, rows.s[i]), draws[i], CFG.actor_noise, CFG.noise_clip)
-        there = model(plainly, rows.s[i], a)
+        a = policy(actor, rows.s[i])
+        there = model(plainly, rows.s[i], disturbed(a, draws[i], cfg.actor_noise, cfg.noise_clip))
         q.append(min(q_of(critic, m, rows.s[i], there) for m in range(2)))
-        pull.append((there - best[i]) ** 2)
-    np.testing.assert_allclose(found, -CFG.alpha / np.mean(np.abs(q)) * np.mean(q) + np.mean(pull), **CLOSE)
+        pull.append(((there - states[i]) ** 2).mean() + cfg.alpha * action_pull * ((a - actions[i]) ** 2).sum())
+    np.testing.assert_allclose(found, -cfg.alpha / np.mean(np.abs(q)) * np.mean(q) + np.mean(pull), **CLOSE)
     np.testing.assert_allclose(facts["q_policy"], np.mean(q), **CLOSE)
     raised = state.critic.network
     raised = MLP(raised.weights, (*raised.biases[:-1], raised.biases[-1] + 10.0))
-    assert float(jax.jit(onestep.actor_loss)(state.actor.network, raised, *arguments[2:], KEY, CFG)[0]) < float(
-        facts["pull"]
-    )
+    lowered, _ = jax.jit(onestep.actor_loss)(state.actor.network, raised, *arguments[2:], KEY, cfg)
+    assert float(lowered) < np.mean(pull)
 
 
 def test_phases_are_critic_first_then_policy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,7 +222,7 @@ def test_phases_are_critic_first_then_policy_alone(monkeypatch: pytest.MonkeyPat
     assert first.updates == (onestep.update_critic,) and second.updates == (onestep.update,)
     real = onestep.actor_loss
 
-    def telling(actor: MLP, critic: MLP, best: jax.Array, *rest: Any) -> Any:
+    def telling(actor: MLP, critic: MLP, best: Best, *rest: Any) -> Any:
         loss, facts = real(actor, critic, best, *rest)
         return loss, {**facts, "best": best}
 
@@ -226,4 +236,5 @@ def test_phases_are_critic_first_then_policy_alone(monkeypatch: pytest.MonkeyPat
     for after, before in ((values.critic, state.critic), (values.reward, state.reward), (policies.actor, state.actor)):
         assert not np.array_equal(after.network.weights[0], before.network.weights[0])
     # Row 8 has no candidate whose future is known, row 4 no extras: both are pulled to their own successor.
-    np.testing.assert_array_equal(facts["best"], batch.s_next)
+    np.testing.assert_array_equal(facts["best"].s_next, batch.s_next)
+    np.testing.assert_array_equal(facts["best"].a, batch.a)

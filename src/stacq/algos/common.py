@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from stacq.algos.world import Batch, Pairs, World
 from stacq.nn.mlp import MLP, each_member
@@ -28,6 +29,13 @@ class Sizes(NamedTuple):
 
     state: int
     action: int
+
+
+class Best(NamedTuple):
+    """The reachable next state of greatest value from every anchor, and the action that leads there."""
+
+    s_next: jax.Array  # [B, S]
+    a: jax.Array | None  # [B, A]; none where the policy's action is not pulled
 
 
 def act(actor: MLP, s: jax.Array) -> jax.Array:
@@ -54,3 +62,24 @@ def weight_of_values(alpha: jax.Array | float, q: jax.Array) -> jax.Array:
 def overflow_of(pairs: Pairs, slots: int) -> Metrics:
     """Reachable pairs of a batch beside the own ones, and whether they were more than fit."""
     return {"pairs": pairs.total.astype(jnp.float32), "overflow": (pairs.total > slots).astype(jnp.float32)}
+
+
+def pulls_actions(cfg: object) -> bool:
+    """Whether the actions that lead to reachable states are needed, for any seed; some algorithms never need them."""
+    alpha, pull = (np.asarray(getattr(cfg, name, 0.0)) for name in ("alpha", "action_pull"))
+    return bool(np.any(alpha * pull != 0))
+
+
+def pull_to(best: Best, a: jax.Array, s_next: jax.Array, weight: jax.Array | float) -> tuple[jax.Array, Metrics]:
+    """Squared distance of the predicted state from the best reachable one and, if asked for, of the action.
+
+    In states alone, a direction of the action that hardly moves the robot within a step is hardly held, and over many
+    steps it may throw the robot over (docs/results.md). The action's distance puts a floor under that. It is summed
+    over dimensions, so that each is held alike whether few or many, and weighed by alpha: against the value the floor
+    is the same whatever alpha a body has.
+    """
+    pull = jnp.mean((s_next - best.s_next) ** 2)
+    if best.a is None:
+        return pull, {"pull": pull}
+    of_action = jnp.mean(jnp.sum((a - best.a) ** 2, axis=-1))
+    return pull + weight * of_action, {"pull": pull, "pull_action": of_action}

@@ -7,7 +7,19 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, overflow_of, weight_of_values
+from stacq.algos.common import (
+    STATIC,
+    Best,
+    Metrics,
+    Phase,
+    Sizes,
+    act,
+    each,
+    noisy,
+    overflow_of,
+    pull_to,
+    weight_of_values,
+)
 from stacq.algos.stacq import predicted_reward, reward_loss
 from stacq.algos.world import Batch, Pairs, World, best_extra, draw_pairs, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
@@ -28,7 +40,8 @@ class Config:
     critics: int = field(default=1, metadata=STATIC)
     layer_norm: bool = field(default=False, metadata=STATIC)
     reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
-    alpha: float = 0.1
+    alpha: float = 0.1  # weight of the value against the pull to the best state
+    action_pull: float = 0.0  # to the action that leads there, beside the pull to the state; in units of alpha
     discount: float = 0.99
     tau: float = 0.005
     learning_rate: float = 3e-4
@@ -82,8 +95,11 @@ def lookahead(
 
 def best_candidate(
     critic: MLP, reward: MLP, s: jax.Array, index: jax.Array, world: World, key: jax.Array, cfg: Config
-) -> tuple[jax.Array, jax.Array, Pairs]:
-    """The largest lookahead over the set of anchor rows `index`, whose states are `s`, and the state it leads to."""
+) -> tuple[jax.Array, Best, Pairs]:
+    """The largest lookahead over the sets of anchor rows `index`, whose states are `s`, and where it leads.
+
+    It is -inf for an anchor none of whose candidates counts, and leads to the own successor there.
+    """
     assert world.extras is not None
     count = index.shape[0]
     pairs = draw_pairs(world.extras, index, key, cfg.slots)
@@ -92,9 +108,12 @@ def best_candidate(
     score, known = lookahead(critic, reward, states, rows, world, cfg)
     score = jnp.where(known, score, -jnp.inf)
     most, slot = best_extra(pairs, score[count:], count)
-    there = gather(world.rows, rows).s_next
-    best = jnp.where((most > score[:count])[:, None], there[count:][slot], there[:count])
-    return jnp.maximum(most, score[:count]), best, pairs
+    there, switch = gather(world.rows, rows), (most > score[:count])[:, None]
+    best = jnp.where(switch, there.s_next[count:][slot], there.s_next[:count])
+    a = None
+    if world.extras.actions is not None:
+        a = jnp.where(switch, world.extras.actions[pairs.entry[slot]], there.a[:count])
+    return jnp.maximum(most, score[:count]), Best(best, a), pairs
 
 
 def target(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[jax.Array, jax.Array, Pairs]:
@@ -120,15 +139,18 @@ def critic_loss(critic: MLP, batch: Batch, y: jax.Array, exists: jax.Array) -> t
 
 
 def actor_loss(
-    actor: MLP, critic: MLP, best: jax.Array, batch: Batch, world: World, key: jax.Array, cfg: Config
+    actor: MLP, critic: MLP, best: Best, batch: Batch, world: World, key: jax.Array, cfg: Config
 ) -> tuple[jax.Array, Metrics]:
-    """Appendix D with the sign that maximises: -lambda Q(s, f(s, pi(s) + noise)) + |f(s, pi(s) + noise) - best|^2."""
-    a = noisy(act(actor, batch.s), key, cfg.actor_noise, cfg.noise_clip)
-    s_next = world.forward(batch.s, a)
+    """Appendix D with the sign that maximises: -lambda Q(s, f(s, pi(s) + noise)) + |f(s, pi(s) + noise) - best|^2.
+
+    With an action pull, + alpha action_pull |pi(s) - a|^2, where a leads to the best state.
+    """
+    a = act(actor, batch.s)
+    s_next = world.forward(batch.s, noisy(a, key, cfg.actor_noise, cfg.noise_clip))
     q = pair_value(critic, batch.s, s_next)
-    pull = jnp.mean((s_next - best) ** 2)
+    pull, distances = pull_to(best, a, s_next, cfg.alpha * cfg.action_pull)
     loss = -weight_of_values(cfg.alpha, q) * q.mean() + pull
-    return loss, {"actor_loss": loss, "pull": pull, "q_policy": q.mean()}
+    return loss, {"actor_loss": loss, "q_policy": q.mean(), **distances}
 
 
 def update_critic(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
@@ -149,8 +171,7 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
     """Algorithm 2, second loop: the policy alone."""
     k_pairs, k_actor = jax.random.split(key)
     critic, reward = state.critic.network, state.reward.network
-    most, best, pairs = best_candidate(critic, reward, batch.s, batch.row, world, k_pairs, cfg)
-    best = jnp.where(jnp.isfinite(most)[:, None], best, batch.s_next)
+    _, best, pairs = best_candidate(critic, reward, batch.s, batch.row, world, k_pairs, cfg)
     actor, facts = descend(
         state.actor,
         lambda net: actor_loss(net, critic, best, batch, world, k_actor, cfg),

@@ -5,10 +5,21 @@ from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
-from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, overflow_of, weight_of_values
+from stacq.algos.common import (
+    STATIC,
+    Best,
+    Metrics,
+    Phase,
+    Sizes,
+    act,
+    each,
+    noisy,
+    overflow_of,
+    pull_to,
+    weight_of_values,
+)
 from stacq.algos.world import Batch, Pairs, World, best_extra, draw_pairs, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
@@ -50,13 +61,6 @@ class State(NamedTuple):
     actor: Learner
     critic: Learner  # [M, ...]
     reward: Learner  # does not change where rewards are those of rows
-
-
-class Best(NamedTuple):
-    """The reachable next state of greatest value from every anchor, and the action that leads there."""
-
-    s_next: jax.Array  # [B, S]
-    a: jax.Array | None  # [B, A]; none where the policy's action is not pulled
 
 
 class Edges(NamedTuple):
@@ -160,26 +164,6 @@ def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: C
     return Best(there, jnp.where(switch, world.extras.actions[pairs.entry[slot]], batch.a))
 
 
-def pulls_actions(cfg: object) -> bool:
-    """Whether the actions that lead to reachable states are needed, for any seed; other algorithms need none."""
-    return isinstance(cfg, Config) and bool(np.any(np.asarray(cfg.alpha) * np.asarray(cfg.action_pull) != 0))
-
-
-def pull_to(best: Best, a: jax.Array, s_next: jax.Array, cfg: Config) -> tuple[jax.Array, Metrics]:
-    """Squared distance of the predicted state from the best reachable one and, if asked for, of the action.
-
-    In states alone, a direction of the action that hardly moves the robot within a step is hardly held, and over many
-    steps it may throw the robot over (docs/results.md). The action's distance puts a floor under that. It is summed
-    over dimensions, so that each is held alike whether few or many, and weighed by alpha: against the value the floor
-    is the same whatever alpha a body has.
-    """
-    pull = jnp.mean((s_next - best.s_next) ** 2)
-    if best.a is None:
-        return pull, {"pull": pull}
-    of_action = jnp.mean(jnp.sum((a - best.a) ** 2, axis=-1))
-    return pull + cfg.alpha * cfg.action_pull * of_action, {"pull": pull, "pull_action": of_action}
-
-
 def actor_loss(
     actor: MLP, critic: MLP, best: Best, batch: Batch, world: World, key: jax.Array, cfg: Config
 ) -> tuple[jax.Array, Metrics]:
@@ -191,7 +175,7 @@ def actor_loss(
     tried = noisy(a, key, cfg.actor_noise, cfg.noise_clip)
     s_next = world.forward(batch.s, jnp.clip(tried, cfg.margin - 1, 1 - cfg.margin))
     q = actor_value(critic, batch.s, s_next, cfg)
-    pull, distances = pull_to(best, a, s_next, cfg)
+    pull, distances = pull_to(best, a, s_next, cfg.alpha * cfg.action_pull)
     loss = -weight_of_values(cfg.alpha, q) * q.mean() + pull
     return loss, {"actor_loss": loss, "q_policy": q.mean(), **distances}
 

@@ -14,9 +14,8 @@ import jax
 import numpy as np
 
 from stacq.algos import ALGORITHMS
-from stacq.algos.common import Sizes
+from stacq.algos.common import Sizes, pulls_actions
 from stacq.algos.presets import RECOMMENDED, Preset, changed, preset, recommended
-from stacq.algos.stacq import pulls_actions
 from stacq.algos.world import make_world, own_only, pair_slots
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser

@@ -20,8 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq.algos import ALGORITHMS, Algorithm
-from stacq.algos.common import Phase, Sizes
-from stacq.algos.stacq import pulls_actions
+from stacq.algos.common import Phase, Sizes, pulls_actions
 from stacq.algos.world import World
 from stacq.artefacts import Damaged, remove_artefact, sweep
 from stacq.data.normaliser import Normaliser
