@@ -485,7 +485,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse, run, and turn every expected way of failing into a sentence and an exit code."""
     verb = parse(sys.argv[1:] if arguments is None else arguments)
     from stacq.evaluation import EvaluationFailed
-    from stacq.runs import Terminated, terminate_as_interrupt
+    from stacq.interrupts import Terminated, terminate_as_interrupt
     from stacq.training.failed import TrainingFailed
     from stacq.workers import WorkerFailed
 

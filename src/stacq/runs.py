@@ -14,11 +14,10 @@ import fcntl
 import json
 import os
 import platform
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -225,24 +224,6 @@ def environment_facts() -> dict[str, Any]:
         "git_revision": _git_revision(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
     }
-
-
-@contextlib.contextmanager
-def terminate_as_interrupt() -> Iterator[None]:
-    """Let SIGTERM unwind the stack like Ctrl-C, so that files are closed and workers ended."""
-
-    def stop(number: int, _: object) -> None:
-        raise Terminated(number)
-
-    previous = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
-
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM arrived."""
 
 
 def _append(path: Path, text: str) -> None:

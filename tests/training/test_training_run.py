@@ -28,6 +28,7 @@ from stacq.envs.maze import MazeEnv, data_cells
 from stacq.errors import InputError
 from stacq.evaluation import Counting, EvaluationFailed
 from stacq.files import content_hash, home, write_json
+from stacq.interrupts import Terminated, terminate_as_interrupt
 from stacq.policy import Policy
 from stacq.reach.ways import CHUNK
 from stacq.report.page_data import read_run
@@ -94,6 +95,30 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_never_was(
             run_job(chosen, out=directory, workers=1, listener=plug, say=said.append)
     steps = [int(re.sub(r"\D", "", text.split(" of ")[0])) for text in said]
     assert len(steps) == 3 and 0 < steps[0] < steps[1] < steps[2], said
+    assert outcome(directory) == outcome(whole)
+
+
+@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+def test_a_run_that_is_asked_to_stop_keeps_what_it_did(
+    finished: tuple[str, Path], tmp_path: Path, number: signal.Signals, raised: type[BaseException]
+) -> None:
+    """No checkpoint is due for an hour; it is in the midst of a stretch at the first stop, at the end of one after."""
+    algorithm, whole = finished
+    chosen, directory = plan(options(algorithm, checkpoint_seconds=3600.0)), tmp_path / "run"
+    left, asked, said = [7, 40], [], list[str]()
+
+    def listen(report: Report) -> None:
+        if left and report.step >= left[0]:
+            left.pop(0)
+            asked.append(report.step)
+            signal.raise_signal(number)
+
+    for _ in range(2):
+        with terminate_as_interrupt(), pytest.raises(raised):
+            run_job(chosen, out=directory, workers=1, listener=listen, say=said.append)
+    run_job(chosen, out=directory, workers=1, say=said.append)
+    went_on = [int(re.sub(r"\D", "", text.split(" of ")[0])) for text in said]
+    assert len(went_on) == 2 and all(now >= then for now, then in zip(went_on, asked, strict=True)), (said, asked)
     assert outcome(directory) == outcome(whole)
 
 

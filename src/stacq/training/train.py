@@ -26,6 +26,7 @@ from stacq.artefacts import Damaged, remove_artefact, sweep
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
 from stacq.evaluation import EpisodeRecord, crew_size
+from stacq.interrupts import Held, held_back
 from stacq.nn.learner import stripped
 from stacq.runs import EVALUATED, Run, read_metrics
 from stacq.training.checkpoints import (
@@ -209,6 +210,7 @@ class _Trainer:
         self.doubted: set[int] = set()
         self.evaluator: Evaluator | None = None
         self.pace = _Pace()
+        self.stop = Held()
 
     def go(self, evaluator: Evaluator | None) -> Any:
         self.evaluator = evaluator
@@ -222,12 +224,14 @@ class _Trainer:
                 evaluator.submit(snapshot)
         for phase, first, last in stops(self.phases, self.schedule.eval_every):
             if last > begun:
-                carry = self._stretch(phase, carry, first, last)
-                self._log(carry, last - first, names[phase])
-                carry = carry._replace(sums=jax.tree.map(jnp.zeros_like, carry.sums))
-                if evaluator is not None and phase.acts:
-                    evaluator.submit(self._snapshot(carry.state, last))
-                self._save(carry, at_once=last == self.total)
+                with held_back() as self.stop:
+                    carry = self._stretch(phase, carry, first, last)
+                    self._log(carry, last - first, names[phase])
+                    carry = carry._replace(sums=jax.tree.map(jnp.zeros_like, carry.sums))
+                    taken = self._snapshot(carry.state, last) if evaluator is not None and phase.acts else None
+                    self._save(carry, at_once=last == self.total)
+                if evaluator is not None and taken is not None:
+                    evaluator.submit(taken)
         if evaluator is not None:
             self._write(evaluator.collect(wait=True))
         self._finish(carry.state)
@@ -259,12 +263,13 @@ class _Trainer:
         return max(1, min(left, int(self.rate / turn * CHUNK_SECONDS)))
 
     def _save(self, carry: Carry, *, at_once: bool = False) -> None:
-        """A checkpoint, if it is time for one."""
-        if at_once or time.monotonic() - self.saved >= self.schedule.checkpoint_seconds:
+        """A checkpoint, if it is time for one; whoever asked the run to stop gets one, and then it stops."""
+        if at_once or self.stop.asked or time.monotonic() - self.saved >= self.schedule.checkpoint_seconds:
             folder = self.run.directory / CHECKPOINTS
             tree = carry, jnp.asarray(self.alive)
             save_checkpoint(folder, int(carry.step), tree, arithmetic_of(self.task.world))
             self.saved = time.monotonic()
+        self.stop.deliver()
 
     def _log(self, carry: Carry, steps: int, names: Mapping[str, float]) -> None:
         """Write down the means since the last time; stop seeds whose numbers are no numbers any more."""
