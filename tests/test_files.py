@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from stacq import InputError
 from stacq.artefacts import cache_key, check_parent, read_artefact, write_artefact
-from stacq.files import check_writable, content_hash, home, replacing, write_json
+from stacq.files import alone, check_writable, content_hash, home, replacing, write_json
 from stacq.types import Array
 
 HALF = """
@@ -30,6 +31,57 @@ def test_a_kill_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
         assert writer.stdout is not None and writer.stdout.readline() == "half\n"
         writer.kill()
     assert target.read_text() == "old"
+
+
+HOLDING = """
+import sys, time
+from pathlib import Path
+from stacq.files import alone
+with alone(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_who_comes_second_waits_until_the_first_is_gone(tmp_path: Path) -> None:
+    """Killed, not finished: the operating system lets go of what a dead process held."""
+    target, told = tmp_path / "file", []
+    with subprocess.Popen([sys.executable, "-c", HOLDING, str(target)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+
+        def waiting() -> None:
+            told.append(holder.poll())
+            holder.kill()
+
+        with alone(target, waiting):
+            assert holder.wait(10) != 0
+    assert told == [None]
+    with alone(target, waiting):
+        target.touch()
+    assert told == [None] and sorted(tmp_path.iterdir()) == [target, tmp_path / "work"]
+    with pytest.raises(InputError, match="cannot write"), alone(target / "below"):
+        pass
+
+
+def test_one_at_a_time_among_many(tmp_path: Path) -> None:
+    """The lock's file comes and goes between them, and still no two are inside together."""
+    inside: list[int] = []
+    most, rounds = list[int](), 30
+
+    def work() -> None:
+        for _ in range(rounds):
+            with alone(tmp_path / "file"):
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * (6 * rounds)
+    assert list(tmp_path.iterdir()) == [tmp_path / "work"]
 
 
 def test_an_exception_leaves_nothing(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,9 @@ import numpy as np
 
 from stacq.errors import InputError
 from stacq.types import Array
+
+if sys.platform != "win32":
+    import fcntl
 
 
 def home() -> Path:
@@ -54,6 +58,55 @@ def appearing(directory: Path) -> Iterator[Path]:
         temporary.rename(directory)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[None]:
+    """Hold `.NAME.lock` beside `path`, so that of several processes one makes it and the others find it made.
+
+    `waiting` is called if someone else holds it. The operating system lets go of it when its holder dies. There is no
+    lock on Windows and on some network file systems: there the work is done twice, and either result is whole.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = _locked(lock, waiting or (lambda: None))
+    except OSError as error:
+        raise unwritable(path, error) from error
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            lock.unlink()  # before it is let go of: whoever waits for it sees that it is gone, and makes another
+        os.close(descriptor)
+
+
+def _locked(lock: Path, waiting: Callable[[], object]) -> int:
+    """The open and locked file of that name; one that was removed while it was waited for does not count."""
+    while True:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            _wait_for(descriptor, waiting)
+            if os.path.samestat(os.fstat(descriptor), os.stat(lock)):
+                return descriptor
+        except FileNotFoundError:
+            pass
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)
+
+
+def _wait_for(descriptor: int, waiting: Callable[[], object]) -> None:
+    if sys.platform == "win32":
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        waiting()
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:  # a file system without locks
+        pass
 
 
 def write_text(path: Path, text: str) -> None:

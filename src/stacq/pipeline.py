@@ -14,11 +14,11 @@ from stacq.algos.presets import preset
 from stacq.artefacts import cache_directory, check_place
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
-from stacq.dynamics.fit import PRESETS, Fit, fit, lengthened
+from stacq.dynamics.fit import PRESETS, Fit, FitConfig, fit, lengthened
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import measure
 from stacq.errors import InputError, check_choice
-from stacq.files import check_writable, write_json
+from stacq.files import alone, check_writable, write_json
 from stacq.progress import progress
 from stacq.reach.build import ReachConfig, kept_at, reachable_sets, resolved
 from stacq.reach.join import Engine
@@ -58,17 +58,34 @@ def fit_dynamics(
     check_choice("the recipe", recipe, PRESETS, where="dynamics")
     fitting = PRESETS[recipe] if epochs is None else replace(PRESETS[recipe], max_epochs=epochs, least_steps=0)
     config = lengthened(replace(fitting, seed=seed), dataset)
-    directory = out or cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
-    if out is None and directory.exists():
-        before = Dynamics.load(directory)
-        if len(before.held_out):
-            console.print(f"fitted before: {directory}", soft_wrap=True)
-            try:
-                print_again(json.loads((directory / QUALITY).read_text(encoding="utf-8")), console)
-            except (OSError, ValueError, KeyError, TypeError):  # stopped between the fit and its report
-                _report(Fit(before, ()), dataset, directory, console)
-            return Fitted(before, directory)
+    if out is not None:
+        return _fitted(dataset, config, recipe, out, console)
+    directory = cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
+    there = directory.exists()
+    found = _fitted_before(dataset, directory, console) if there else None
+    if found is not None:
+        return found
+    check_writable(directory)
+    with alone(directory, lambda: console.print("another process is fitting these dynamics: waiting for it")):
+        found = _fitted_before(dataset, directory, console) if not there and directory.exists() else None
+        return found or _fitted(dataset, config, recipe, directory, console)
+
+
+def _fitted_before(dataset: Dataset, directory: Path, console: Console) -> Fitted | None:
+    """What the cache holds, with its report; nothing if it is of no use."""
+    before = Dynamics.load(directory)
+    if not len(before.held_out):
         console.print("fitted before, but the rows held out were not kept: fitting again")
+        return None
+    console.print(f"fitted before: {directory}", soft_wrap=True)
+    try:
+        print_again(json.loads((directory / QUALITY).read_text(encoding="utf-8")), console)
+    except (OSError, ValueError, KeyError, TypeError):  # stopped between the fit and its report
+        _report(Fit(before, ()), dataset, directory, console)
+    return Fitted(before, directory)
+
+
+def _fitted(dataset: Dataset, config: FitConfig, recipe: str, directory: Path, console: Console) -> Fitted:
     check_place(directory, KIND)
     check_writable(directory)
     console.print(f"{config.forward_members} forward and {config.inverse_members} inverse members, {recipe} recipe")

@@ -1,17 +1,14 @@
 """Fetch D4RL's files over unreliable networks from mirrors that are not ours.
 
 Beside the target lie, while it is on its way, `NAME.part` (the bytes so far), `NAME.part.json` (what they are
-a part of) and `.NAME.lock`. The lock makes a second process wait and then find the file ready; it is
-released by the operating system when its holder dies, and there is none on Windows. The final name appears
-only for a complete file that passed every check.
+a part of) and `.NAME.lock`. The lock makes a second process wait and then find the file ready. The final name
+appears only for a complete file that passed every check.
 """
 
-import contextlib
 import hashlib
 import json
 import os
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +20,7 @@ from stacq.data.mirrors import mirror_urls
 from stacq.data.registry import DATASETS, DatasetInfo
 from stacq.data.transfer import Part, Patience, Progress, UnavailableError, fetch, writing
 from stacq.errors import InputError
-from stacq.files import home, replacing, write_json
-
-if sys.platform != "win32":
-    import fcntl
+from stacq.files import alone, home, replacing, write_json
 
 CHECKSUMS: dict[str, str] = {}  # file name -> SHA-256; D4RL publishes none
 
@@ -60,7 +54,7 @@ def download(
         return target
     urls = mirror_urls(info, mirrors)
     patience = Patience(attempts, delay, timeout)
-    with _locked(target):
+    with alone(target):
         if not force and _already_here(target, info):  # brought by the process that held the lock
             return target
         part = Part(target.with_name(f"{target.name}.part"))
@@ -237,20 +231,5 @@ def _bad_hashes(path: Path, reason: str) -> InputError:
 
 def _remember(name: str, sha256: str) -> None:
     path = _hashes_file()
-    with _locked(path):  # downloads of other names write here too
+    with alone(path):  # downloads of other names write here too
         write_json(path, {**_remembered(), name: sha256})
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold `.NAME.lock` beside `path`; it is never deleted, since someone may be waiting for that very file."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        if sys.platform != "win32":
-            with contextlib.suppress(OSError):  # some network file systems have no locks
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

@@ -18,7 +18,7 @@ from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
 from stacq.data.registry import DatasetInfo, Recipe, Task, recipe
 from stacq.envs.gym import make_env
-from stacq.files import check_writable
+from stacq.files import alone, check_writable
 from stacq.types import Array, Bools, Float32s, Float64s
 from stacq.workers import WorkerPool
 
@@ -67,8 +67,9 @@ def generate(
     if path.exists() and not force:
         return path
     check_writable(path)
-    dataset = roll_out(plan, workers=workers, progress=progress)
-    write_hdf5(dataset, path)
+    with alone(path):
+        if force or not path.exists():
+            write_hdf5(roll_out(plan, workers=workers, progress=progress), path)
     return path
 
 

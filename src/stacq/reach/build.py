@@ -16,7 +16,7 @@ from stacq.artefacts import cache_directory, kept_arrays
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics
 from stacq.errors import InputError, check_choice
-from stacq.files import write_json
+from stacq.files import alone, write_json
 from stacq.progress import Update
 from stacq.reach.agreement import Norm
 from stacq.reach.calibration import RECALL
@@ -189,13 +189,29 @@ def reachable_sets(
         hashes = f"{fitted_to[:12]}; this one is {parents['dataset'][:12]}"
         say(f"note: the dynamics were fitted to another dataset, {hashes}")
     directory = kept_at(dataset, dynamics, asked)
-    if directory.exists():
-        say("found before, with the same data, models and options")
-        return ReachableSets.load(directory)
-    say(_ranges_text(asked, config))
+    if not directory.exists():
+        with alone(directory, lambda: say("another process is finding these sets: waiting for it")):
+            if not directory.exists():
+                say(_ranges_text(asked, config))
+                return _found(dataset, dynamics, config, engine, held_out, directory, progress or _unseen, say)
+    say("found before, with the same data, models and options")
+    return ReachableSets.load(directory)
+
+
+def _found(
+    dataset: Dataset,
+    dynamics: Dynamics,
+    config: ReachConfig,
+    engine: Engine,
+    held_out: Ints | None,
+    directory: Path,
+    progress: Update,
+    say: Callable[[str], None],
+) -> ReachableSets:
+    """Sets that are not in the cache yet, from chunk to chunk, and then saved there."""
     work = directory.with_name(f".partial-{directory.name}-{CHUNK}")
     seconds: dict[str, float] = {}
-    maker = _Maker(dataset, dynamics, config, engine, seconds, progress or _unseen)
+    maker = _Maker(dataset, dynamics, config, engine, seconds, progress)
     test = maker.prepare(work / "test.json", held_out)
     if "calibration" in test:
         say("calibrated on held-out rows: threshold {threshold:.2f}, recall {recall:.1%}".format(**test["calibration"]))
@@ -206,7 +222,7 @@ def reachable_sets(
         indptr=np.concatenate([[0], np.cumsum(counts)]),
         indices=np.concatenate([chunk.rows for chunk in chunks]),
         config=asdict(config),
-        parents=parents,
+        parents=_parents(dataset, dynamics),
         facts={**facts, **test},
     )
     sets.check(dataset)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from shutil import rmtree
 
 import jax
@@ -12,11 +13,11 @@ from stacq.artefacts import cache_directory, kept_arrays, read_artefact, write_a
 from stacq.data.dataset import Dataset
 from stacq.dynamics.fit import MIN_STEP_SCALE
 from stacq.dynamics.models import Dynamics
-from stacq.files import check_writable, content_hash
+from stacq.files import alone, check_writable, content_hash
 from stacq.reach.calibration import DAMPING, FLOOR, REWEIGHTINGS, refined
 from stacq.reach.criterion import padded
 from stacq.reach.sets import ReachableSets, others
-from stacq.types import Array, Float32s
+from stacq.types import Array, Float32s, Rows
 
 KIND = "ways"
 CHUNK = {"cpu": 2_048, "gpu": 16_384}  # pairs at a time, kept or lost together
@@ -46,29 +47,53 @@ def leading_actions(
         "dynamics": dynamics.fingerprint,
         "sets": content_hash({"indptr": sets.indptr, "indices": sets.indices}),
     }
-    directory = cache_directory(KIND, RECIPE, parents)
-    if directory.exists():
-        return read_artefact(directory, KIND).arrays["actions"]
-    check_writable(directory)
-    if log is not None:
-        log(f"finding the actions that lead to {len(rows):,} reachable states")
+    directory, say = cache_directory(KIND, RECIPE, parents), log or _silent
+    if not directory.exists():
+        check_writable(directory)
+        with alone(directory, lambda: say("another process is finding these actions: waiting for it")):
+            if not directory.exists():
+                say(f"finding the actions that lead to {len(rows):,} reachable states")
+                actions = _found(dataset, dynamics, anchors, rows, directory, progress)
+                write_artefact(directory, KIND, {"actions": actions}, RECIPE, parents)
+                rmtree(_work(directory), ignore_errors=True)
+    return read_artefact(directory, KIND).arrays["actions"]
+
+
+def _found(
+    dataset: Dataset,
+    dynamics: Dynamics,
+    anchors: Rows,
+    rows: Rows,
+    directory: Path,
+    progress: Callable[[int, int], None] | None,
+) -> Float32s:
+    """All of them, chunk by chunk; those that an interrupted search left are taken from it."""
     s, s_next = (dynamics.normaliser.apply(values) for values in (dataset.observations, dataset.next_observations))
     unit = np.maximum((s_next - s)[dataset.successor_known].std(axis=0), MIN_STEP_SCALE)
-    chunk = CHUNK["cpu" if jax.default_backend() == "cpu" else "gpu"]
-    work, found = directory.with_name(f".partial-{directory.name}-{chunk}"), []
+    chunk, found = _chunk(), []
 
     def make(part: slice) -> dict[str, Array]:
         return {"actions": _refined(dynamics, s[anchors[part]], s_next[rows[part]], unit, chunk)}
 
     for first in range(0, len(rows), chunk):
         part = slice(first, first + chunk)
-        found.append(kept_arrays(work / f"{first:012d}.npz", partial(make, part))["actions"])
+        found.append(kept_arrays(_work(directory) / f"{first:012d}.npz", partial(make, part))["actions"])
         if progress is not None:
             progress(min(first + chunk, len(rows)), len(rows))
-    actions = np.concatenate(found)
-    write_artefact(directory, KIND, {"actions": actions}, RECIPE, parents)
-    rmtree(work, ignore_errors=True)
-    return actions
+    return np.concatenate(found)
+
+
+def _chunk() -> int:
+    return CHUNK["cpu" if jax.default_backend() == "cpu" else "gpu"]
+
+
+def _work(directory: Path) -> Path:
+    """Where the finished chunks of a search lie."""
+    return directory.with_name(f".partial-{directory.name}-{_chunk()}")
+
+
+def _silent(_: str) -> None:
+    pass
 
 
 def _refined(dynamics: Dynamics, s: Float32s, s_next: Float32s, unit: Float32s, count: int) -> Float32s:
