@@ -107,3 +107,23 @@ def test_commands_shown_are_understood(page: Path) -> None:
             command = line.partition("#")[0].split()
             if command[:1] == ["stacq"] and "$" not in line:
                 parse(command[1:])
+
+
+def rows(records: str) -> list[list[str]]:
+    """What `experiments/locomotion.py --table` prints of a file of records: dataset, run, steps, then numbers."""
+    command = [sys.executable, "experiments/locomotion.py", "--table", f"experiments/results/{records}"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in answer.stdout.splitlines()[2:]]
+
+
+def test_tables_say_what_the_records_say() -> None:
+    """Every full run has its row, number for number; of the small ones, mean, deviation and interval are told."""
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8").replace("**", "")
+    told = {re.sub(r"\s+", " ", line) for line in text.splitlines()}
+    full, small = rows("training.jsonl"), rows("training-laptop.jsonl")
+    assert len(full) >= 18 and len(small) >= 26
+    for dataset, *_, _steps, final, interval, last_ten, best, lead, values in full:
+        ending = f"| {final} | {interval} | {last_ten} | {best} | {lead} | {values} |"
+        assert any(line.startswith(f"| {dataset} |") and line.endswith(re.sub(r"\s+", " ", ending)) for line in told)
+    for _, run, _steps, final, interval, *_ in small[:17]:
+        assert any(f"{final} ({interval})" in line for line in told), (run, final)
