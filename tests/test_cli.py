@@ -156,8 +156,11 @@ def test_bounds_may_be_stated_wherever_data_is_read(tmp_path: Path, capsys: pyte
     main([str(each) for each in ("train", wide, *small, "--out", out, "--action-low", -2, "--action-high", 2)])
     assert (out / "policies" / "seed-0.safetensors").exists()
     (tmp_path / "page.html").touch()
-    main([str(each) for each in ("report", out, tmp_path / "page.html", "--out", tmp_path / "report.html")])
-    assert (tmp_path / "report.html").exists()
+    named = ("report", out, tmp_path / "page.html")
+    main([str(each) for each in (*named, "--out", tmp_path / "once.html")])
+    main([str(each) for each in (*named, out / ".." / "run", "--out", tmp_path / "twice.html")])
+    once, twice = ((tmp_path / f"{name}.html").read_text(encoding="utf-8") for name in ("once", "twice"))
+    assert once.replace("once.html", "twice.html") == twice
 
 
 def test_the_default_job(tmp_path: Path) -> None:

@@ -434,7 +434,7 @@ class ReportPage:
     """One page about one or several runs: curves, tables, comparisons. It opens offline."""
 
     runs: Positional[tuple[Path, ...]]
-    """Run directories; files among them are passed over."""
+    """Run directories; files among them are passed over, and so is a run that is named again."""
     out: Path = Path("report.html")
     title: str = "Training runs"
 
@@ -444,7 +444,8 @@ class ReportPage:
         if not self.runs:
             raise InputError("no run was named", where="stacq report", expected="run directories", fix="name one")
         found = [each for each in self.runs if each.is_dir() or not each.exists()]  # `runs/*` names pages as well
-        page = write_page(self.out, [read_run(directory) for directory in found or self.runs], title=self.title)
+        once = {each.resolve(): each for each in found or self.runs}.values()
+        page = write_page(self.out, [read_run(directory) for directory in once], title=self.title)
         print(f"page: {page}")
 
 
