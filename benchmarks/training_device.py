@@ -88,8 +88,7 @@ def evaluation(name: str, algorithm: str, variant: str) -> Iterator[str]:
 
 
 def random_work(rows: int, algorithm: str) -> Work:
-    training_speed.ROWS = rows
-    world = training_speed.make_world(training_speed.data())
+    world = training_speed.make_world(training_speed.data(rows))
     sizes = Sizes(training_speed.STATE, training_speed.ACTION)
     return Work(algorithm, world, sizes, training_speed.config(algorithm))
 
@@ -137,7 +136,6 @@ def show(work: Work, *, kernels: bool) -> None:
     if work.algorithm == "stacq":
         print(f"  P = {work.config.batch + work.config.slots} pairs of {work.sizes.state} numbers")
     if work.sizes == (training_speed.STATE, training_speed.ACTION):
-        training_speed.SLOTS = getattr(work.config, "slots", 0)
         print(f"  {SEEDS * flops(work.algorithm, work.config) / each / 1e9:.1f} TFLOP/s in matrix products")
     print(f"  a million steps in {each * 1e3 / 60:.1f} minutes; bar {bar} ms: {'met' if each <= bar else 'MISSED'}")
     memory = jax.devices()[0].memory_stats() or {}

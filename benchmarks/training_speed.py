@@ -6,11 +6,13 @@
 Both sides take turns in one process, on the same random data of a walking robot's sizes; medians are shown, and the
 first turn of each, which compiles or warms up, is not counted. Nor are turns during which other processes took part
 of the cores: PyTorch's threads wait for each other busily, and two of them on one core are many times slower. Five
-seeds are one program here and would be five runs one after the other there, so their steps are added up. The share is
-of the rate that a large matrix product reaches in the same minutes.
+seeds train side by side here and would be five runs one after the other there, so their steps are added up. The share
+is of the rate that a large matrix product reaches in the same minutes.
 
 The eager side is float32 throughout. On CPUs with instructions for bfloat16 our frozen ensemble is bfloat16 behind its
 first layer, as it is in real runs; `--float32` leaves that out, so that both sides multiply the same numbers.
+
+`--small` takes the sizes of the small preset, where five seeds on two cores are the thing to look at.
 
 `--cores 1` counts processor time instead of seconds, and can therefore be trusted on a busy machine as well.
 """
@@ -24,7 +26,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -37,10 +39,8 @@ from stacq.nn.mlp import frozen_for, init_ensemble
 from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
 from stacq.types import Array
 
-STATE, ACTION, BATCH, SLOTS = 17, 6, 256, 256
-MODELS, MODEL_HIDDEN, HIDDEN = 7, (256, 256, 256), (256, 256)
+STATE, ACTION = 17, 6
 ROWS = 100_000
-TURN = {"stacq": 8, "td3bc": 60}  # steps
 PRODUCTS = 40
 ROUNDS = 9
 QUIET = 0.05  # share of the cores that other processes may take
@@ -49,47 +49,62 @@ BAR = 1.5
 Turn = Callable[[int], object]
 
 
-def data() -> dict[str, Array]:
+class Shape(NamedTuple):
+    """What decides how much work a step is."""
+
+    batch: int
+    slots: int
+    hidden: tuple[int, ...]
+    critics: int  # of StaCQ; TD3+BC has two
+    models: int
+    model_hidden: tuple[int, ...]
+    turn: dict[str, int]  # steps
+
+
+FULL = Shape(256, 256, (256, 256), 4, 7, (256, 256, 256), {"stacq": 8, "td3bc": 60})
+SMALL = Shape(128, 128, (128, 128), 2, 3, (128, 128), {"stacq": 100, "td3bc": 400})
+
+
+def data(rows: int = ROWS) -> dict[str, Array]:
     """Every row has one reachable state beside the own successor, so that all slots are used."""
     rng = np.random.default_rng(0)
-    s = rng.standard_normal((ROWS, STATE))
+    s = rng.standard_normal((rows, STATE))
     real = {
         "s": s,
-        "a": rng.uniform(-1, 1, (ROWS, ACTION)),
-        "r": rng.standard_normal(ROWS),
-        "s_next": s + 0.1 * rng.standard_normal((ROWS, STATE)),
-        "done": rng.random(ROWS) < 0.001,
+        "a": rng.uniform(-1, 1, (rows, ACTION)),
+        "r": rng.standard_normal(rows),
+        "s_next": s + 0.1 * rng.standard_normal((rows, STATE)),
+        "done": rng.random(rows) < 0.001,
     }
-    whole = {"start": np.arange(ROWS), "size": np.ones(ROWS), "rows": rng.permutation(ROWS)}
+    whole = {"start": np.arange(rows), "size": np.ones(rows), "rows": rng.permutation(rows)}
     return {name: x.astype(np.float32) for name, x in real.items()} | {
         name: x.astype(np.int32) for name, x in whole.items()
     }
 
 
-def make_world(arrays: dict[str, Array], float32: bool = False) -> World:
+def make_world(arrays: dict[str, Array], shape: Shape = FULL, float32: bool = False) -> World:
     on_device = {name: jnp.asarray(values) for name, values in arrays.items()}
-    models = init_ensemble(jax.random.key(0), MODELS, (STATE + ACTION, *MODEL_HIDDEN, STATE))
+    models = init_ensemble(jax.random.key(0), shape.models, (STATE + ACTION, *shape.model_hidden, STATE))
+    rows = len(arrays["s"])
     return World(
         rows=pack_rows(*(arrays[name] for name in ("s", "a", "r", "s_next", "done"))),
-        anchors=jnp.arange(ROWS, dtype=jnp.int32),
-        usable=jnp.ones(ROWS, bool),
-        chained=jnp.ones(ROWS, bool),
+        anchors=jnp.arange(rows, dtype=jnp.int32),
+        usable=jnp.ones(rows, bool),
+        chained=jnp.ones(rows, bool),
         ensemble=models if float32 else frozen_for(jax.default_backend(), models),
         extras=Extras(on_device["start"], on_device["size"], on_device["rows"], None),
     )
 
 
-def config(name: str) -> Any:
-    sizes = {"batch": BATCH, "hidden": HIDDEN}
-    return ALGORITHMS[name].Config(**sizes, slots=SLOTS) if name == "stacq" else ALGORITHMS[name].Config(**sizes)
-
-
-def ours(name: str, world: World, seeds: int) -> Turn:
-    return training(name, world, Sizes(STATE, ACTION), config(name), seeds)
+def config(name: str, shape: Shape = FULL) -> Any:
+    sizes: dict[str, Any] = {"batch": shape.batch, "hidden": shape.hidden}
+    if name == "stacq":
+        sizes |= {"slots": shape.slots, "critics": shape.critics}
+    return ALGORITHMS[name].Config(**sizes)
 
 
 def training(name: str, world: World, sizes: Sizes, cfg: Any, seeds: int) -> Turn:
-    """A function that trains on by so many steps, all seeds in one program."""
+    """A function that trains all seeds on by so many steps."""
     algorithm, numbers = ALGORITHMS[name], jnp.arange(seeds)
     updates = algorithm.phases(cfg)[0].updates
     state = init_states(algorithm, numbers, sizes, cfg)
@@ -104,19 +119,19 @@ def training(name: str, world: World, sizes: Sizes, cfg: Any, seeds: int) -> Tur
     return turn
 
 
-def theirs(name: str, arrays: dict[str, Array]) -> Turn:
+def theirs(name: str, arrays: dict[str, Array], shape: Shape) -> Turn:
     import torch
 
     import eager_torch
 
     tensors = eager_torch.Data({key: torch.from_numpy(values) for key, values in arrays.items()})
-    cfg = config(name)
+    cfg = config(name, shape)
     learner: Any
     if name == "stacq":
-        models = eager_torch.ForwardModels(MODELS, STATE, ACTION, MODEL_HIDDEN)
-        learner = eager_torch.StaCQ(tensors, BATCH, SLOTS, HIDDEN, cfg.critics, models, cfg.steps)
+        models = eager_torch.ForwardModels(shape.models, STATE, ACTION, shape.model_hidden)
+        learner = eager_torch.StaCQ(tensors, cfg.batch, cfg.slots, cfg.hidden, cfg.critics, models, cfg.steps)
     else:
-        learner = eager_torch.TD3BC(tensors, BATCH, HIDDEN, cfg.critics, cfg.actor_every)
+        learner = eager_torch.TD3BC(tensors, cfg.batch, cfg.hidden, cfg.critics, cfg.actor_every)
 
     def turn(steps: int) -> object:
         for _ in range(steps):
@@ -138,26 +153,27 @@ def matrix_product() -> Turn:
     return turn
 
 
-def flops(name: str, cfg: Any) -> float:
+def flops(name: str, cfg: Any, shape: Shape = FULL) -> float:
     """Of the matrix products in one step; a backward pass costs as much again for weights, and for inputs."""
 
     def network(*sizes: int) -> float:
         return sum(2.0 * inputs * outputs for inputs, outputs in pairwise(sizes))
 
     critics, every = int(cfg.critics), int(getattr(cfg, "actor_every", 1))
-    actor, pair, act = network(STATE, *HIDDEN, ACTION), 2 * STATE, STATE + ACTION
+    batch, hidden = int(cfg.batch), tuple(map(int, cfg.hidden))
+    actor, pair, act = network(STATE, *hidden, ACTION), 2 * STATE, STATE + ACTION
     if name == "td3bc":
-        critic, into = network(act, *HIDDEN, 1), 2.0 * act * HIDDEN[0]
-        learn = BATCH * (actor + critics * (critic + 3 * critic - into))
-        return learn + BATCH * (3 * actor - 2 * STATE * HIDDEN[0] + 2 * critic) / every
-    critic, into = network(pair, *HIDDEN, 1), 2.0 * pair * HIDDEN[0]
-    models = MODELS * network(act, *MODEL_HIDDEN, STATE)
-    pairs = BATCH + SLOTS
-    reward = BATCH * (3 * critic - into) + pairs * critic
+        critic, into = network(act, *hidden, 1), 2.0 * act * hidden[0]
+        learn = batch * (actor + critics * (critic + 3 * critic - into))
+        return learn + batch * (3 * actor - 2 * STATE * hidden[0] + 2 * critic) / every
+    critic, into = network(pair, *hidden, 1), 2.0 * pair * hidden[0]
+    models = shape.models * network(act, *shape.model_hidden, STATE)
+    pairs = batch + int(cfg.slots)
+    reward = batch * (3 * critic - into) + pairs * critic
     target = pairs * (actor + models + critics * critic)
     learn = pairs * critics * (3 * critic - into)
     best = pairs * critics * critic
-    climb = BATCH * (3 * actor - 2 * STATE * HIDDEN[0] + 2 * models + 2 * critics * critic)
+    climb = batch * (3 * actor - 2 * STATE * hidden[0] + 2 * models + 2 * critics * critic)
     return reward + target + learn + best + climb
 
 
@@ -196,15 +212,16 @@ def alternated(turns: dict[str, tuple[Turn, int]], cores: int) -> tuple[dict[str
     return {name: statistics.median(found) for name, found in (quiet if trusted else every).items()}, trusted
 
 
-def compare(name: str, arrays: dict[str, Array], cores: int, float32: bool) -> None:
-    world, steps = make_world(arrays, float32), TURN[name]
+def compare(name: str, arrays: dict[str, Array], shape: Shape, cores: int, float32: bool) -> None:
+    world, cfg, steps = make_world(arrays, shape, float32), config(name, shape), shape.turn[name]
     assert world.ensemble is not None
     turns = {"matrix": (matrix_product(), PRODUCTS)}
-    turns |= {label: (ours(name, world, seeds), steps) for label, seeds in (("1 seed", 1), ("5 seeds", 5))}
+    for label, seeds in (("1 seed", 1), ("5 seeds", 5)):
+        turns[label] = training(name, world, Sizes(STATE, ACTION), cfg, seeds), steps
     if find_spec("torch"):
-        turns["torch"] = (theirs(name, arrays), steps)
+        turns["torch"] = (theirs(name, arrays, shape), steps)
     rates, trusted = alternated(turns, cores)
-    peak, step = rates["matrix"] * 2 * 1024**3, flops(name, config(name))
+    peak, step = rates["matrix"] * 2 * 1024**3, flops(name, cfg, shape)
     over_seeds = {label: rate * (5 if label == "5 seeds" else 1) for label, rate in rates.items() if label != "matrix"}
     kind = f", our frozen ensemble in {world.ensemble.weights[-1].dtype}" * (name == "stacq")
     print(f"{name}: {step / 1e9:.2f} GFLOP a step; a matrix product of 1,024 reaches {peak / 1e9:.0f} GFLOP/s{kind}")
@@ -240,12 +257,13 @@ def use_cores(count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Steps per second of training, beside eager PyTorch.")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--only", choices=list(TURN))
+    parser.add_argument("--only", choices=list(FULL.turn))
+    parser.add_argument("--small", action="store_true", help="networks and batches of the small preset")
     parser.add_argument("--float32", action="store_true", help="our frozen ensemble in float32 too")
     args = parser.parse_args()
     use_cores(args.cores)
-    for name in [args.only] if args.only else list(TURN):
-        compare(name, data(), args.cores, args.float32)
+    for name in [args.only] if args.only else list(FULL.turn):
+        compare(name, data(), SMALL if args.small else FULL, args.cores, args.float32)
 
 
 if __name__ == "__main__":

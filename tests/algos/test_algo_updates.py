@@ -1,5 +1,6 @@
 """Updates are pure functions of state, batch and key: seeds do not meet, chunks leave no trace, schedules hold."""
 
+import threading
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,6 +15,7 @@ from stacq.algos import ALGORITHMS, bc, onestep, stacq, td3bc
 from stacq.algos.common import Sizes, overflow_of
 from stacq.algos.world import draw_pairs
 from stacq.nn.learner import Learner, follow
+from stacq.training import loop
 from stacq.training.loop import Carry, advance, chance, init_states, per_seed, seed_keys, zero_sums
 
 STEPS, RATE, TAU = 9, 3e-3, 0.1
@@ -90,6 +92,60 @@ def test_draws_made_beforehand_are_those_of_each_step() -> None:
     ours = known(start, world, seeds, cfg, updates=updates, turns=3)
     theirs = ADVANCE(start, world, seeds, cfg, updates=updates, turns=3)
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
+
+
+@pytest.mark.parametrize(("cores", "turns"), [(1, 7), (2, 1), (2, 2), (2, 7), (4, 7), (8, 7)])
+def test_cores_that_share_the_seeds_change_nothing(cores: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bit for bit what each of three seeds does alone, with a setting of its own; every core is given work."""
+    monkeypatch.setattr(loop, "available_cores", lambda: cores)
+    world, seeds, updates = (
+        small_world(sizes=[3] * 12),
+        (3, 5, 8),
+        ALGORITHMS["td3bc"].phases(CONFIGS["td3bc"])[0].updates,
+    )
+    cfg = replace(CONFIGS["td3bc"], alpha=jnp.asarray((1.0, 4.0, 2.0)))
+    asked: list[tuple[int, int, int]] = []
+
+    def program(carry: Carry, world: Any, seed: Any, cfg: Any, updates: Any, turns: int) -> Any:
+        asked.append((int(seed[0]), turns, threading.get_ident()))
+        return ADVANCE(carry, world, seed, cfg, updates=updates, turns=turns)
+
+    def start(chosen: tuple[int, ...]) -> Carry:
+        state, numbers = started("td3bc", chosen), jnp.asarray(chosen)
+        return Carry(state, zero_sums(updates, state, world, numbers, CONFIGS["td3bc"]), jnp.asarray(0, jnp.int32))
+
+    found = loop.by_cores(program, start(seeds), world, jnp.asarray(seeds), cfg, updates, turns)
+    assert int(found.step) == turns * len(updates)
+    for place, seed in enumerate(seeds):
+        mine = replace(cfg, alpha=cfg.alpha[place])
+        alone = ADVANCE(start((seed,)), world, jnp.asarray((seed,)), mine, updates=updates, turns=turns)
+        jax.tree.map(np.testing.assert_array_equal, of_seed(found.state, place), of_seed(alone.state, 0))
+        jax.tree.map(np.testing.assert_array_equal, of_seed(found.sums, place), of_seed(alone.sums, 0))
+    parts = {(2, 2): 2, (2, 7): 2}.get((cores, turns), 1)
+    assert sorted((seed, count) for seed, count, _ in asked) == sorted(
+        (seed, count) for seed in seeds for count in loop.even_parts(turns, parts)
+    )
+    assert (threading.get_ident() in {each[2] for each in asked}) == (cores == 1 or turns == 1)
+
+
+def test_what_goes_wrong_on_a_core_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "available_cores", lambda: 2)
+    world, seeds = small_world(sizes=[3] * 12), jnp.asarray((3, 5))
+    state = started("bc", (3, 5))
+
+    def program(carry: Carry, world: Any, seed: Any, *_: Any) -> Carry:
+        if int(seed[0]) == 5:
+            raise MemoryError("no room for seed 5")
+        return carry
+
+    with pytest.raises(MemoryError, match="seed 5"):
+        loop.by_cores(program, Carry(state, {}, jnp.asarray(0)), world, seeds, CONFIGS["bc"], (), 4)
+
+
+@pytest.mark.parametrize(("whole", "count"), [(1, 1), (7, 2), (8, 4), (5, 5), (1000, 7)])
+def test_parts_are_even(whole: int, count: int) -> None:
+    parts = loop.even_parts(whole, count)
+    assert len(parts) == count and sum(parts) == whole and max(parts) - min(parts) <= 1 and min(parts) > 0
 
 
 def test_chance_is_the_same_for_many_steps_and_seeds_at_once() -> None:

@@ -122,6 +122,13 @@ def test_a_run_that_is_asked_to_stop_keeps_what_it_did(
     assert outcome(directory) == outcome(whole)
 
 
+def test_a_seed_does_not_know_how_many_others_there_are(finished: tuple[str, Path], tmp_path: Path) -> None:
+    algorithm, whole = finished
+    run_job(plan(options(algorithm, seeds=1, first_seed=1, evaluate=False)), out=tmp_path / "run", workers=1)
+    alone, among = (load_file(each / "policies" / "seed-1.safetensors") for each in (tmp_path / "run", whole))
+    assert content_hash(alone) == content_hash(among)
+
+
 def test_a_run_leaves_policies_records_and_a_result(finished: tuple[str, Path]) -> None:
     algorithm, directory = finished
     records = read_records(directory)

@@ -1,7 +1,10 @@
 """The compiled part: many updates of many seeds in one program, the data resident on the device."""
 
+import math
+from collections import deque
 from collections.abc import Callable
-from functools import cache
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -10,6 +13,7 @@ import jax.numpy as jnp
 from stacq.algos import Algorithm
 from stacq.algos.common import Metrics, Sizes, Update
 from stacq.algos.world import World, draw_rows, gather
+from stacq.workers import available_cores
 
 
 class Carry(NamedTuple):
@@ -104,6 +108,72 @@ def _over_seeds(one: Callable[..., Any]) -> Callable[..., Any]:
 
 @cache
 def compiled_advance() -> Callable[..., Carry]:
-    """`advance` as a program. On a GPU the number of turns is part of it, which spares a question per turn."""
-    static = ("updates",) if jax.default_backend() == "cpu" else ("updates", "turns")
-    return jax.jit(advance, static_argnames=static, donate_argnames="carry")
+    """`advance` as a program: for all seeds on a GPU; on a CPU for one at a time, and for several on several cores.
+
+    On a GPU the number of turns is part of the program, which spares a question per turn.
+    """
+    if jax.default_backend() == "cpu":
+        return partial(by_cores, jax.jit(advance, static_argnames="updates", donate_argnames="carry"))
+    return jax.jit(advance, static_argnames=("updates", "turns"), donate_argnames="carry")
+
+
+def by_cores(
+    program: Callable[..., Carry],
+    carry: Carry,
+    world: World,
+    seeds: jax.Array,
+    cfg: Any,
+    updates: tuple[Update, ...],
+    turns: int,
+) -> Carry:
+    """`advance` of every seed by itself, as many at the same time as there are cores.
+
+    Cores that share the products of one small network gain nothing by it; seeds have nothing to share. Each seed's
+    turns are cut into as many parts as give every core the same work, and its next part waits behind the other seeds.
+    What a seed learns depends on none of this.
+    """
+    count = len(seeds)
+    crew = min(available_cores(), count) if turns > 1 else 1  # a single turn compiles, which is done once
+    parts = min(crew // math.gcd(count, crew), turns)
+    own = apart((carry.state, carry.sums, seeds, per_seed(cfg, seeds)), count)
+    carries = [Carry(state, sums, jnp.array(carry.step)) for state, sums, _, _ in own]  # each gives its own up
+    todo, left = deque(range(count)), [deque(even_parts(turns, parts)) for _ in range(count)]
+
+    def work() -> None:
+        while True:
+            try:
+                place = todo.popleft()
+            except IndexError:
+                return
+            _, _, seed, mine = own[place]
+            done = program(carries[place], world, seed, mine, updates, left[place].popleft())
+            carries[place] = jax.block_until_ready(done)  # type: ignore[no-untyped-call]
+            if left[place]:
+                todo.append(place)
+
+    if crew == 1:
+        work()
+    else:
+        with ThreadPoolExecutor(crew) as pool:
+            for each in [pool.submit(work) for _ in range(crew)]:
+                each.result()
+    state, sums = together([(each.state, each.sums) for each in carries])
+    return Carry(state, sums, carries[0].step)
+
+
+def even_parts(whole: int, count: int) -> list[int]:
+    """`whole` in `count` parts that differ by one at most."""
+    return [whole * (place + 1) // count - whole * place // count for place in range(count)]
+
+
+@partial(jax.jit, static_argnames="count")
+def apart(tree: Any, count: int) -> list[Any]:
+    """The leaves of every seed, each with a seed axis of one."""
+    leaves, structure = jax.tree.flatten(tree)
+    return [jax.tree.unflatten(structure, [leaf[k : k + 1] for leaf in leaves]) for k in range(count)]
+
+
+@jax.jit
+def together(trees: list[Any]) -> Any:
+    """The seeds of all trees in one."""
+    return jax.tree.map(lambda *leaves: jnp.concatenate(leaves), *trees)

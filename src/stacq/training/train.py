@@ -164,7 +164,7 @@ def even_part(whole: int, most: int) -> int:
 
 
 class _Pace:
-    """Steps per second of wall-clock time over the last minute; the first chunk, which compiles, is left out."""
+    """Steps per second of wall-clock time over the last minute; the first chunk that is marked is left out."""
 
     def __init__(self) -> None:
         self.marks: deque[tuple[float, int]] = deque()
@@ -240,7 +240,7 @@ class _Trainer:
     def _stretch(self, phase: Phase, carry: Carry, first: int, last: int) -> Carry:
         """From one evaluation to the next, or from where a killed run left off."""
         if self.until != self.ends[phase]:
-            self.until, self.pace = self.ends[phase], _Pace()
+            self.until, self.pace, self.rate = self.ends[phase], _Pace(), 0.0
         done, turn = int(carry.step), len(phase.updates)
         while done < last:
             turns = self._turns((last - done) // turn, (last - first) // turn, turn)
@@ -252,7 +252,8 @@ class _Trainer:
                 self._write(self.evaluator.collect())
             if done < last:
                 self._save(carry)
-            self.pace.mark(done)
+            if turns > 1:  # single turns compile, and do not use all cores
+                self.pace.mark(done)
             self._tell(done, {})
         return carry
 
