@@ -8,7 +8,7 @@
 Every run adds a line to `training.jsonl`: settings, scores of every evaluation and seed, the critics' value beside the
 measured discounted return, speed, device. Stages and runs that were made before are reused, and a run that was killed
 goes on, so the same command can be given again. With `--alphas` so many seeds are trained with each of them, all side
-by side in one program; no two have the same seed. `--table` prints what the file holds. The run `stacq` is the
+by side in one run; no two have the same seed. `--table` prints what the file holds. The run `stacq` is the
 published variant, `paper`.
 """
 
@@ -62,7 +62,8 @@ RUNS: dict[str, tuple[Options, ReachConfig]] = {
     "authors": (Options("stacq", variant="authors"), ReachConfig()),
     "calibrated": (Options("stacq", variant="paper"), ReachConfig(criterion="calibrated")),
     "robust-calibrated": (Options("stacq", variant="robust"), ReachConfig(criterion="calibrated")),
-    "onestep": (Options("onestep-stacq"), ReachConfig()),
+    "onestep": (Options("onestep-stacq", variant="paper"), ReachConfig()),
+    "onestep-robust": (Options("onestep-stacq", variant="robust"), ReachConfig()),
 }
 REFERENCE = "td3bc"
 
@@ -195,7 +196,7 @@ def main() -> None:
     parser.add_argument("--datasets", nargs="+", default=["hopper-medium"])
     parser.add_argument("--runs", nargs="+", default=["stacq"], choices=RUNS)
     parser.add_argument("--small", action="store_true", help="the preset for a laptop, its recipe for dynamics too")
-    parser.add_argument("--steps", type=int, help="instead of the preset's, a million or with --small 20,000")
+    parser.add_argument("--steps", type=int, help="instead of the preset's, a million or with --small 100,000")
     parser.add_argument("--eval-every", type=int)
     parser.add_argument("--episodes", type=int)
     parser.add_argument("--seeds", type=int, default=5)

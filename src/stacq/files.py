@@ -61,6 +61,15 @@ def appearing(directory: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Tell what the system refuses in the library's own words."""
+    try:
+        yield
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+@contextlib.contextmanager
 def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[None]:
     """Hold `.NAME.lock` beside `path`, so that of several processes one makes it and the others find it made.
 
@@ -68,45 +77,54 @@ def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[N
     lock on Windows and on some network file systems: there the work is done twice, and either result is whole.
     """
     lock = path.with_name(f".{path.name}.lock")
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _locked(lock, waiting or (lambda: None))
-    except OSError as error:
-        raise unwritable(path, error) from error
+        descriptor = _locked(lock, wait=False)
+    if descriptor is None:
+        if waiting is not None:
+            waiting()
+        with writing(path):
+            descriptor = _locked(lock, wait=True)
+    assert descriptor is not None
     try:
         yield
     finally:
         with contextlib.suppress(OSError):
             lock.unlink()  # before it is let go of: whoever waits for it sees that it is gone, and makes another
+        _flock(descriptor, "LOCK_UN")  # a forked child may have the same file open
         os.close(descriptor)
 
 
-def _locked(lock: Path, waiting: Callable[[], object]) -> int:
+def _locked(lock: Path, *, wait: bool) -> int | None:
     """The open and locked file of that name; one that was removed while it was waited for does not count."""
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            _wait_for(descriptor, waiting)
-            if os.path.samestat(os.fstat(descriptor), os.stat(lock)):
-                return descriptor
+            mine = _flock(descriptor, "LOCK_EX", wait=wait)
+            there = lock.exists() and os.path.samestat(os.fstat(descriptor), os.stat(lock))
         except FileNotFoundError:
-            pass
+            there = False
         except BaseException:
             os.close(descriptor)
             raise
+        if mine and there:
+            return descriptor
         os.close(descriptor)
+        if not mine:
+            return None
 
 
-def _wait_for(descriptor: int, waiting: Callable[[], object]) -> None:
+def _flock(descriptor: int, operation: str, *, wait: bool = True) -> bool:
+    """Whether it was done; where there are no locks it counts as done."""
     if sys.platform == "win32":
-        return
+        return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, getattr(fcntl, operation) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
-        waiting()
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    except OSError:  # a file system without locks
+        return False
+    except OSError:
         pass
+    return True
 
 
 def write_text(path: Path, text: str) -> None:

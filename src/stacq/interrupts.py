@@ -50,7 +50,7 @@ class Held:
 
 @contextlib.contextmanager
 def held_back() -> Iterator[Held]:
-    """Hold Ctrl-C and SIGTERM back until `deliver` is called, or the end; a second one comes through at once.
+    """Hold Ctrl-C and SIGTERM back until `deliver` is called, or the end; a second one is not held back.
 
     Python handles signals in its main thread alone: in any other there is nothing to hold back. A signal that Python
     does not handle, such as SIGTERM outside of `terminate_as_interrupt`, ends the process as ever.
@@ -58,10 +58,10 @@ def held_back() -> Iterator[Held]:
     held = Held()
     in_main = threading.current_thread() is threading.main_thread()
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if in_main}
-    for number, handler in handlers.items():
-        if callable(handler):
-            signal.signal(number, _holding(held, handler))
     try:
+        for number, handler in handlers.items():
+            if callable(handler):
+                signal.signal(number, _holding(held, handler))
         yield held
     finally:
         for number, handler in handlers.items():

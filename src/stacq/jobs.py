@@ -1,5 +1,6 @@
 """The longer verbs: evaluations with a run directory around them, and data generation with progress."""
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -69,8 +70,13 @@ def generate_with_progress(plan: Recipe, workers: int | None, force: bool = Fals
     """Generate with a bar; a file that is there already is not announced as work."""
     if cached_file(plan.info).exists() and not force:
         return cached_file(plan.info)
+
+    def waiting() -> None:
+        print("another process is generating it: waiting for that", file=sys.stderr)
+
     with progress(f"generating {plan.info.name}", plan.rows, "rows") as update:
-        return generate(plan.info.name, seed=plan.seed, workers=workers, force=force, progress=update)
+        name, seed = plan.info.name, plan.seed
+        return generate(name, seed=seed, workers=workers, force=force, progress=update, waiting=waiting)
 
 
 def _crew(scoring: Scoring) -> WorkerPool:

@@ -61,21 +61,23 @@ def fit_dynamics(
     if out is not None:
         return _fitted(dataset, config, recipe, out, console)
     directory = cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
-    there = directory.exists()
-    found = _fitted_before(dataset, directory, console) if there else None
+    found = _fitted_before(dataset, directory, console) if (directory / QUALITY).exists() else None
     if found is not None:
         return found
     check_writable(directory)
     with alone(directory, lambda: console.print("another process is fitting these dynamics: waiting for it")):
-        found = _fitted_before(dataset, directory, console) if not there and directory.exists() else None
-        return found or _fitted(dataset, config, recipe, directory, console)
+        if directory.exists():
+            found = _fitted_before(dataset, directory, console)
+            if found is not None:
+                return found
+            console.print("fitted before, but the rows held out were not kept: fitting again")
+        return _fitted(dataset, config, recipe, directory, console)
 
 
 def _fitted_before(dataset: Dataset, directory: Path, console: Console) -> Fitted | None:
-    """What the cache holds, with its report; nothing if it is of no use."""
+    """What the cache holds, with its report; nothing if the rows held out are not in it."""
     before = Dynamics.load(directory)
     if not len(before.held_out):
-        console.print("fitted before, but the rows held out were not kept: fitting again")
         return None
     console.print(f"fitted before: {directory}", soft_wrap=True)
     try:

@@ -90,6 +90,8 @@ def test_variants() -> None:
         small = preset("stacq", name, small=True).config
         held = replace(small, layer_norm=True, action_pull=0.028)
         assert preset("stacq", name, variant="robust", small=True).config == held
+    held_too = onestep.Config(alpha=0.1, action_pull=0.1)
+    assert preset("onestep-stacq", "hopper-medium-v2", variant="robust").config == held_too
     assert preset("td3bc", variant="four-critics").config == td3bc.Config(critics=4)
     assert set(VARIANTS) == set(ALGORITHMS)
     for algorithm, variants in VARIANTS.items():

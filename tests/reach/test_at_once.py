@@ -1,5 +1,6 @@
 """Stages that are asked for twice at the same time are made once."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -54,6 +55,14 @@ def test_dynamics_are_fitted_once(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert made[0].dynamics.fingerprint == made[1].dynamics.fingerprint
     text = capsys.readouterr().out
     assert text.count("another process is fitting these dynamics") == 1 and text.count("fitted before") == 1
+
+
+def test_nobody_reports_on_dynamics_while_their_report_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are there from the moment they are saved; the curves of the fit would be missing in a second report."""
+    dataset, _ = learned()
+    made = at_once(lambda: fit_dynamics(dataset, "small", epochs=1), stacq.pipeline, "measure", monkeypatch)
+    quality = json.loads((made[0].directory / "quality.json").read_text(encoding="utf-8"))
+    assert len(quality["curves"]) == 1
 
 
 def reached(dataset: Dataset, dynamics: Dynamics, said: list[str]) -> Any:

@@ -37,7 +37,7 @@ from stacq.report.training_text import describe_result
 from stacq.runs import Run, read_metrics, read_records
 from stacq.tabular.maze import load as load_maze
 from stacq.training.checkpoints import save_checkpoint, save_tree
-from stacq.training.evaluations import Protocol
+from stacq.training.evaluations import Evaluator, Protocol, Snapshot
 from stacq.training.failed import TrainingFailed
 from stacq.training.finished import read_finished
 from stacq.training.job import (
@@ -119,6 +119,24 @@ def test_a_run_that_is_asked_to_stop_keeps_what_it_did(
     run_job(chosen, out=directory, workers=1, say=said.append)
     went_on = [int(re.sub(r"\D", "", text.split(" of ")[0])) for text in said]
     assert len(went_on) == 2 and all(now >= then for now, then in zip(went_on, asked, strict=True)), (said, asked)
+    assert outcome(directory) == outcome(whole)
+
+
+def test_a_stop_while_evaluations_are_waited_for_keeps_what_was_done(
+    finished: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    algorithm, whole = finished
+    chosen, directory = plan(options(algorithm, checkpoint_seconds=3600.0)), tmp_path / "run"
+
+    def full(_: Evaluator, snapshot: Snapshot) -> None:
+        raise KeyboardInterrupt(f"at step {snapshot.step}")
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt, match=r"at step (20|80)"):
+        patch.setattr(Evaluator, "submit", full)
+        run_job(chosen, out=directory, workers=1)
+    said: list[str] = []
+    run_job(chosen, out=directory, workers=1, say=said.append)
+    assert re.match("going on from step (20|80) of ", said[0])
     assert outcome(directory) == outcome(whole)
 
 
@@ -459,7 +477,8 @@ def test_going_on_with_other_arithmetic_is_told(tmp_path: Path, monkeypatch: pyt
         run_job(plan(options("bc")), out=tmp_path / "run", workers=1, listener=pull_plug_at(20), say=said.append)
     monkeypatch.setattr("stacq.training.train.arithmetic_of", lambda world: "an abacus")
     run_job(plan(options("bc")), out=tmp_path / "run", workers=1, say=said.append)
-    assert said[-1].startswith("note: it was trained on cpu, frozen ensemble: none and goes on with an abacus")
+    told = r"note: it was trained on cpu, cores: \d+, frozen ensemble: none and goes on with an abacus"
+    assert re.match(told, said[-1])
 
 
 def test_values_beyond_any_return_stop_a_seed(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ AUTHORS_ANTMAZE = {"actor_q": "first"}
 """What it does beside that in AntMaze."""
 ROBUST = {"layer_norm": True, "action_pull": 0.01}
 """Critics with LayerNorm, and a second pull that holds every actuator alike (docs/stacq.md)."""
+ONESTEP_ROBUST = {"action_pull": 0.1}
+"""The same second pull, firmer: in OneStep StaCQ the value it is weighed against has less weight itself."""
 IN_MAZES = {"critics": 2, "layer_norm": True, "reward": "row", "alpha": 0.0}
 """Tuned for the continuous mazes, where rewards belong to states: the policy goes to the best reachable state alone."""
 RECOMMENDED = "recommended"
@@ -39,7 +41,7 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
         "maze": IN_MAZES,
         "authors": AUTHORS,
     },
-    "onestep-stacq": {"paper": {}},
+    "onestep-stacq": {"paper": {}, "robust": ONESTEP_ROBUST},
     "td3bc": {"paper": {}, "four-critics": {"critics": 4}},
     "bc": {"paper": {}},
 }
@@ -51,12 +53,12 @@ MAZE: dict[str, dict[str, Any]] = {
     "bc": {"steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
 }
 FEW_EVALUATIONS = 20  # of the mazes and of small presets: on two cores more would take longer than the training
-# A few minutes on two cores: smaller networks, fewer critics, smaller batches, fewer steps.
+# Some minutes on two cores: smaller networks, fewer critics, smaller batches, fewer steps.
 SMALL: dict[str, dict[str, Any]] = {
-    "stacq": {"steps": 20_000, "batch": 128, "hidden": (128, 128), "critics": 2},
-    "onestep-stacq": {"steps": 10_000, "critic_steps": 10_000, "batch": 128, "hidden": (128, 128)},
-    "td3bc": {"steps": 20_000, "batch": 128, "hidden": (128, 128)},
-    "bc": {"steps": 20_000, "batch": 128, "hidden": (128, 128)},
+    "stacq": {"steps": 100_000, "batch": 128, "hidden": (128, 128), "critics": 2},
+    "onestep-stacq": {"steps": 50_000, "critic_steps": 50_000, "batch": 128, "hidden": (128, 128)},
+    "td3bc": {"steps": 100_000, "batch": 128, "hidden": (128, 128)},
+    "bc": {"steps": 100_000, "batch": 128, "hidden": (128, 128)},
 }
 SMALL_VARIANTS: dict[str, dict[str, dict[str, Any]]] = {"stacq": {"robust": {"action_pull": 0.028}}}
 """On top of a variant: with few data and steps the weaker pull lets the policy fall (docs/results.md)."""

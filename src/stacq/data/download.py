@@ -18,9 +18,9 @@ from stacq.data.hdf5 import SIGNATURE
 from stacq.data.load import cached_file
 from stacq.data.mirrors import mirror_urls
 from stacq.data.registry import DATASETS, DatasetInfo
-from stacq.data.transfer import Part, Patience, Progress, UnavailableError, fetch, writing
+from stacq.data.transfer import Part, Patience, Progress, UnavailableError, fetch
 from stacq.errors import InputError
-from stacq.files import alone, home, replacing, write_json
+from stacq.files import alone, home, replacing, write_json, writing
 
 CHECKSUMS: dict[str, str] = {}  # file name -> SHA-256; D4RL publishes none
 

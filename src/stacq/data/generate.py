@@ -55,19 +55,20 @@ def generate(
     workers: int | None = None,
     force: bool = False,
     progress: Callable[[int], None] | None = None,
+    waiting: Callable[[], object] | None = None,
 ) -> Path:
     """Regenerate a `stacq/...` dataset into the cache and return its file.
 
     The file depends on name, size, seed and the simulator's version only. It is kept if it is already
     there, unless `force`. A stream's last episode is cut where its rows are full and marked timeout:
-    only the recording ended.
+    only the recording ended. `waiting` is called if another process is making the same file; then it is waited for.
     """
     plan = recipe(name, size=size, seed=seed)
     path = cached_file(plan.info)
     if path.exists() and not force:
         return path
     check_writable(path)
-    with alone(path):
+    with alone(path, waiting):
         if force or not path.exists():
             write_hdf5(roll_out(plan, workers=workers, progress=progress), path)
     return path

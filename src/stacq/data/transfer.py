@@ -15,7 +15,7 @@ from email.message import Message
 from pathlib import Path
 from typing import IO
 
-from stacq.files import unwritable, write_json
+from stacq.files import write_json, writing
 
 Progress = Callable[[int, int | None], None]
 
@@ -256,11 +256,3 @@ def _check_length(part: Part, total: int | None) -> None:
     if size > total:
         part.discard()
     raise _InterruptedError(f"{size:,} of {total:,} bytes arrived")
-
-
-@contextlib.contextmanager
-def writing(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise unwritable(path, error) from error

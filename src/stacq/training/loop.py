@@ -1,9 +1,9 @@
-"""The compiled part: many updates of many seeds in one program, the data resident on the device."""
+"""The compiled part: many updates of many seeds without a word in between, the data resident on the device."""
 
 import math
+import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any, NamedTuple
 
@@ -135,15 +135,16 @@ def by_cores(
     count = len(seeds)
     crew = min(available_cores(), count) if turns > 1 else 1  # a single turn compiles, which is done once
     parts = min(crew // math.gcd(count, crew), turns)
-    own = apart((carry.state, carry.sums, seeds, per_seed(cfg, seeds)), count)
+    whole = carry.state, carry.sums, seeds, per_seed(cfg, seeds)
+    own = [one_of(whole, place) for place in range(count)]
     carries = [Carry(state, sums, jnp.array(carry.step)) for state, sums, _, _ in own]  # each gives its own up
     todo, left = deque(range(count)), [deque(even_parts(turns, parts)) for _ in range(count)]
 
     def work() -> None:
-        while True:
+        while todo:
             try:
                 place = todo.popleft()
-            except IndexError:
+            except IndexError:  # another thread took the last one
                 return
             _, _, seed, mine = own[place]
             done = program(carries[place], world, seed, mine, updates, left[place].popleft())
@@ -151,14 +152,36 @@ def by_cores(
             if left[place]:
                 todo.append(place)
 
-    if crew == 1:
-        work()
-    else:
-        with ThreadPoolExecutor(crew) as pool:
-            for each in [pool.submit(work) for _ in range(crew)]:
-                each.result()
+    in_threads(work, crew, give_up=todo.clear)
     state, sums = together([(each.state, each.sums) for each in carries])
     return Carry(state, sums, carries[0].step)
+
+
+def in_threads(work: Callable[[], None], count: int, *, give_up: Callable[[], None]) -> None:
+    """`work` in so many threads, never in the caller's: JAX keeps settings by thread, and all parts must share them.
+
+    An error of one ends the others through `give_up`, and so does an interrupt of the caller, which waits for none.
+    """
+    errors: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+            give_up()
+
+    threads = [threading.Thread(target=guarded) for _ in range(count)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:
+        give_up()
+        raise
+    if errors:
+        raise errors[0]
 
 
 def even_parts(whole: int, count: int) -> list[int]:
@@ -166,11 +189,10 @@ def even_parts(whole: int, count: int) -> list[int]:
     return [whole * (place + 1) // count - whole * place // count for place in range(count)]
 
 
-@partial(jax.jit, static_argnames="count")
-def apart(tree: Any, count: int) -> list[Any]:
-    """The leaves of every seed, each with a seed axis of one."""
-    leaves, structure = jax.tree.flatten(tree)
-    return [jax.tree.unflatten(structure, [leaf[k : k + 1] for leaf in leaves]) for k in range(count)]
+@jax.jit
+def one_of(tree: Any, place: int) -> Any:
+    """What belongs to one seed, with a seed axis of one."""
+    return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, place, 1), tree)
 
 
 @jax.jit

@@ -42,7 +42,7 @@ from stacq.training.failed import TrainingFailed
 from stacq.training.finished import POLICIES
 from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
 from stacq.types import Bools, Float32s
-from stacq.workers import WorkerPool
+from stacq.workers import WorkerPool, available_cores
 
 GPU_TURNS = 1000  # per chunk: about a second of a large run
 PACE_SECONDS = 60.0  # over which the speed is measured that estimates rest on
@@ -231,11 +231,19 @@ class _Trainer:
                     taken = self._snapshot(carry.state, last) if evaluator is not None and phase.acts else None
                     self._save(carry, at_once=last == self.total)
                 if evaluator is not None and taken is not None:
-                    evaluator.submit(taken)
+                    self._queue(evaluator, taken, carry)
         if evaluator is not None:
             self._write(evaluator.collect(wait=True))
         self._finish(carry.state)
         return carry.state
+
+    def _queue(self, evaluator: Evaluator, taken: Snapshot, carry: Carry) -> None:
+        """To be evaluated; where evaluations take longer than training, this is where a run waits, and is stopped."""
+        try:
+            evaluator.submit(taken)
+        except KeyboardInterrupt:
+            self._save(carry, at_once=True)
+            raise
 
     def _stretch(self, phase: Phase, carry: Carry, first: int, last: int) -> Carry:
         """From one evaluation to the next, or from where a killed run left off."""
@@ -252,7 +260,7 @@ class _Trainer:
                 self._write(self.evaluator.collect())
             if done < last:
                 self._save(carry)
-            if turns > 1:  # single turns compile, and do not use all cores
+            if turns > 1:
                 self.pace.mark(done)
             self._tell(done, {})
         return carry
@@ -261,7 +269,8 @@ class _Trainer:
         """How many rounds come next. On a GPU the number is compiled in, so it is the same again and again."""
         if jax.default_backend() != "cpu":
             return min(left, even_part(whole, GPU_TURNS))
-        return max(1, min(left, int(self.rate / turn * CHUNK_SECONDS)))
+        least = 2 if self.rate else 1  # a single turn compiles, and leaves all cores but one idle
+        return min(left, max(least, int(self.rate / turn * CHUNK_SECONDS)))
 
     def _save(self, carry: Carry, *, at_once: bool = False) -> None:
         """A checkpoint, if it is time for one; whoever asked the run to stop gets one, and then it stops."""
@@ -470,7 +479,8 @@ def _reported(phase: Phase, task: Task, state: Any, seeds: jax.Array) -> dict[st
 def arithmetic_of(world: World) -> str:
     """What decides how sums and products round: runs repeat bit for bit only where it is the same."""
     kind = "none" if world.ensemble is None else str(world.ensemble.weights[-1].dtype)
-    return f"{jax.devices()[0].device_kind}, frozen ensemble: {kind}"
+    cores = f", cores: {available_cores()}" if jax.default_backend() == "cpu" else ""  # they share large products
+    return f"{jax.devices()[0].device_kind}{cores}, frozen ensemble: {kind}"
 
 
 def value_limit(task: Task) -> float:
