@@ -413,6 +413,7 @@ def test_without_an_environment_the_course_of_training_is_shown() -> None:
     assert "training" in page.sections
     assert "Nothing was scored: no environment is known for mine." in page.text
     assert "Values of the critics" in page.text and "Loss of the critics" not in page.text
+    assert page.text.count("The interval of two seeds") == 1
     stopped = Outline(page_text([replace(run, wanted=500, config={"env": "Mine-v0"})], title="t")).text
     assert "Nothing was scored yet." in stopped and "Not finished: StaCQ was trained up to step" in stopped
     scored = replace(run, metrics=lines + _lines([[1, 2], [3, 4]]))

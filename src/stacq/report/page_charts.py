@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from stacq.report.page_data import Curve, finite
+from stacq.report.page_data import Curve, RunSummary, finite
 from stacq.report.page_svg import (
     Markup,
     Scale,
@@ -27,7 +27,7 @@ from stacq.report.tables import doubling_bins
 from stacq.types import Float64s
 
 WIDTH, HEIGHT = 520.0, 300.0
-LEFT, RIGHT, TOP, BOTTOM = 72.0, 14.0, 12.0, 50.0
+LEFT, RIGHT, TOP, BOTTOM = 80.0, 14.0, 12.0, 50.0
 MOST_BARS = 20  # of set sizes that are shown one by one
 MOST_NAMES = 9  # dimensions whose names fit below the axis
 FAR = 2.5  # standard deviations from the mean up to which a band is shown whole: that of three seeds just is
@@ -62,6 +62,13 @@ def band(label: str, slot: int, curve: Curve) -> Line:
     found = np.array([(row.mean, row.low, row.high, row.std) if row else (math.nan,) * 4 for row in rows]).T
     mean, low, high, std = found
     return Line(label, slot, curve.steps.astype(np.float64), mean, low, high, shown=FAR * std)
+
+
+def cut_bands(runs: Sequence[RunSummary]) -> str:
+    """What to say of the bands where some may be cut."""
+    if not any(len(run.seeds) == 2 for run in runs):
+        return ""
+    return " The interval of two seeds is nine standard deviations to either side; the edge of the chart may cut it."
 
 
 def companion(label: str, slot: int, curve: Curve) -> Line:

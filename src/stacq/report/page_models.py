@@ -11,6 +11,7 @@ from stacq.report.page_charts import (
     Line,
     band,
     companion,
+    cut_bands,
     drawable,
     error_chart,
     histogram,
@@ -45,6 +46,7 @@ def training_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None
         "different methods are different things: read each line by itself. A value that keeps growing past any "
         "possible return is a critic that runs away."
     )
+    text += cut_bands(unscored)
     labels = {run.label: slots[run.label] for run in unscored}
     return Section("training", "Training", "The course of training", blocks(lede(text), legend(labels), grid(charts)))
 
@@ -69,6 +71,7 @@ def critic_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
         "Thin dashed lines: the discounted return then measured. A solid line far above its dashed one is "
         "over-estimation."
     )
+    text += cut_bands(runs)
     labels = {run.label: slots[run.label] for run in runs if curve(run, "value")}
     tables = [rows for dataset, group in groups.items() if (rows := _critic_rows(dataset, group, slots))]
     head = head_row("Method", "Seeds", "Critic’s value", "Measured", "Difference", "95% interval")

@@ -8,6 +8,7 @@ import numpy as np
 
 from stacq.report.page_charts import (
     band,
+    cut_bands,
     drawable,
     interval_bar,
     last_values,
@@ -175,9 +176,8 @@ def curves_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
     if not charts:
         return None
     text = "Lines are means over seeds, bands Student’s 95 percent intervals of these means, at each step by itself."
-    if any(len(run.seeds) == 2 for run in runs):
-        text += " With two seeds that is nine standard deviations to either side; the edge of the chart may cut it."
     shown_slots = {run.label: slots[run.label] for run in runs}
+    text += cut_bands(runs)
     return Section("curves", "Learning", "Learning curves", blocks(lede(text), legend(shown_slots), grid(charts)))
 
 
