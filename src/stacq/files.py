@@ -47,6 +47,12 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def remove_parts(folder: Path) -> None:
+    """Remove what killed writers of single files left behind in a folder that nobody else writes into now."""
+    for path in folder.glob(".*.part"):
+        path.unlink(missing_ok=True)
+
+
 @contextlib.contextmanager
 def appearing(directory: Path) -> Iterator[Path]:
     """Give a temporary directory beside `directory`; on success it is renamed to it, which must not be there then."""

@@ -27,7 +27,7 @@ from stacq.algos.world import pair_slots
 from stacq.envs.maze import MazeEnv, data_cells
 from stacq.errors import InputError
 from stacq.evaluation import Counting, EvaluationFailed
-from stacq.files import content_hash, home, write_json
+from stacq.files import content_hash, home, replacing, write_json
 from stacq.interrupts import Terminated, terminate_as_interrupt
 from stacq.policy import Policy
 from stacq.reach.ways import CHUNK
@@ -138,6 +138,21 @@ def test_a_stop_while_evaluations_are_waited_for_keeps_what_was_done(
     run_job(chosen, out=directory, workers=1, say=said.append)
     assert re.match("going on from step (20|80) of ", said[0])
     assert outcome(directory) == outcome(whole)
+
+
+def test_what_a_kill_in_the_middle_of_a_file_left_is_removed(tmp_path: Path) -> None:
+    directory = tmp_path / "run"
+    with pytest.raises(Stopped):
+        run_job(plan(options("bc")), out=directory, workers=1, listener=pull_plug_at(41))
+    (directory / "policies").mkdir(exist_ok=True)
+    for half in (directory / "policies" / "seed-1.safetensors", directory / "result.json"):
+        with contextlib.suppress(Stopped), replacing(half) as temporary:
+            temporary.write_text("half")
+            shutil.copy(temporary, temporary.with_name(temporary.name.replace(".part", "kept.part")))
+            raise Stopped
+    assert len(list(directory.rglob("*.part"))) == 2
+    run_job(plan(options("bc")), out=directory, workers=1)
+    assert not list(directory.rglob("*.part"))
 
 
 def test_a_seed_does_not_know_how_many_others_there_are(finished: tuple[str, Path], tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from stacq.artefacts import Damaged, remove_artefact, sweep
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
 from stacq.evaluation import EpisodeRecord, crew_size
+from stacq.files import remove_parts
 from stacq.interrupts import Held, held_back
 from stacq.nn.learner import stripped
 from stacq.runs import EVALUATED, Run, read_metrics
@@ -374,6 +375,8 @@ class _Trainer:
             return fresh
         for name in (CHECKPOINTS, SNAPSHOTS):
             sweep(self.run.directory / name)
+        for name in ("", POLICIES):
+            remove_parts(self.run.directory / name)
         checkpoints, like = self.run.directory / CHECKPOINTS, (fresh, jnp.asarray(self.alive))
         found = latest_checkpoint(checkpoints, like, self.say, before=self._damaged(checkpoints, like))
         self._rewind(0 if found is None else found.step)
