@@ -97,7 +97,7 @@ def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[N
     finally:
         with contextlib.suppress(OSError):
             lock.unlink()  # before it is let go of: whoever waits for it sees that it is gone, and makes another
-        _flock(descriptor, "LOCK_UN")  # a forked child may have the same file open
+        flock(descriptor, "LOCK_UN")  # a forked child may have the same file open
         os.close(descriptor)
 
 
@@ -106,7 +106,7 @@ def _locked(lock: Path, *, wait: bool) -> int | None:
     while True:
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            mine = _flock(descriptor, "LOCK_EX", wait=wait)
+            mine = flock(descriptor, "LOCK_EX", wait=wait)
             there = lock.exists() and os.path.samestat(os.fstat(descriptor), os.stat(lock))
         except FileNotFoundError:
             there = False
@@ -120,7 +120,7 @@ def _locked(lock: Path, *, wait: bool) -> int | None:
             return None
 
 
-def _flock(descriptor: int, operation: str, *, wait: bool = True) -> bool:
+def flock(descriptor: int, operation: str, *, wait: bool = True) -> bool:
     """Whether it was done; where there are no locks it counts as done."""
     if sys.platform == "win32":
         return True

@@ -10,7 +10,6 @@ lock              held by the process that writes here
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import platform
@@ -24,7 +23,7 @@ from typing import IO, Any, TypeVar
 
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
-from stacq.files import appearing, check_writable, unwritable, write_json, write_text
+from stacq.files import appearing, check_writable, flock, unwritable, write_json, write_text, writing
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
@@ -128,17 +127,11 @@ def _busy(directory: Path) -> InputError:
 
 def _locked(directory: Path) -> IO[bytes]:
     """An open file whose lock ends with this process, however it ends."""
-    try:
+    with writing(directory):
         file = (directory / "lock").open("wb")
-    except OSError as error:
-        raise unwritable(directory, error) from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    if not flock(file.fileno(), "LOCK_EX", wait=False):
         file.close()
-        raise _busy(directory) from error
-    except OSError:  # some network file systems know no locks
-        pass
+        raise _busy(directory)
     return file
 
 
@@ -227,11 +220,8 @@ def environment_facts() -> dict[str, Any]:
 
 
 def _append(path: Path, text: str) -> None:
-    try:
-        with open(path, "a", encoding="utf-8") as handle:
-            handle.write(text)
-    except OSError as error:
-        raise unwritable(path, error) from error
+    with writing(path), open(path, "a", encoding="utf-8") as handle:
+        handle.write(text)
 
 
 def _event_writer() -> Any:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.algos.world import Batch, Pairs, World
+from stacq.algos.world import Batch, Pairs, World, best_extra
 from stacq.nn.mlp import MLP, each_member
 
 STATIC = {"static": True}  # a config field that shapes the compiled program; the others may differ between seeds
@@ -62,6 +62,21 @@ def weight_of_values(alpha: jax.Array | float, q: jax.Array) -> jax.Array:
 def overflow_of(pairs: Pairs, slots: int) -> Metrics:
     """Reachable pairs of a batch beside the own ones, and whether they were more than fit."""
     return {"pairs": pairs.total.astype(jnp.float32), "overflow": (pairs.total > slots).astype(jnp.float32)}
+
+
+def best_of(values: jax.Array, own: Batch, members: jax.Array, pairs: Pairs, world: World) -> tuple[jax.Array, Best]:
+    """The greatest of `values` for every anchor, [B], and where it leads; ties go to the own successor.
+
+    They are of the own successors first, [B], then of the states `members` in the slots, [E].
+    """
+    assert world.extras is not None
+    count = own.s.shape[0]
+    most, slot = best_extra(pairs, values[count:], count)
+    switch = (most > values[:count])[:, None]
+    there = jnp.where(switch, members[slot], own.s_next)
+    actions = world.extras.actions
+    a = None if actions is None else jnp.where(switch, actions[pairs.entry[slot]], own.a)
+    return jnp.maximum(most, values[:count]), Best(there, a)
 
 
 def pulls_actions(cfg: object) -> bool:

@@ -14,6 +14,7 @@ from stacq.algos.common import (
     Phase,
     Sizes,
     act,
+    best_of,
     each,
     noisy,
     overflow_of,
@@ -21,7 +22,7 @@ from stacq.algos.common import (
     weight_of_values,
 )
 from stacq.algos.stacq import predicted_reward, reward_loss
-from stacq.algos.world import Batch, Pairs, World, best_extra, draw_pairs, gather
+from stacq.algos.world import Batch, Pairs, World, draw_pairs, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
 
@@ -106,14 +107,9 @@ def best_candidate(
     rows = jnp.concatenate([index, pairs.member])
     states = jnp.concatenate([s, s[jnp.minimum(pairs.anchor, count - 1)]])
     score, known = lookahead(critic, reward, states, rows, world, cfg)
-    score = jnp.where(known, score, -jnp.inf)
-    most, slot = best_extra(pairs, score[count:], count)
-    there, switch = gather(world.rows, rows), (most > score[:count])[:, None]
-    best = jnp.where(switch, there.s_next[count:][slot], there.s_next[:count])
-    a = None
-    if world.extras.actions is not None:
-        a = jnp.where(switch, world.extras.actions[pairs.entry[slot]], there.a[:count])
-    return jnp.maximum(most, score[:count]), Best(best, a), pairs
+    own, members = gather(world.rows, index), gather(world.rows, pairs.member).s_next
+    most, best = best_of(jnp.where(known, score, -jnp.inf), own, members, pairs, world)
+    return most, best, pairs
 
 
 def target(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[jax.Array, jax.Array, Pairs]:

@@ -14,13 +14,14 @@ from stacq.algos.common import (
     Phase,
     Sizes,
     act,
+    best_of,
     each,
     noisy,
     overflow_of,
     pull_to,
     weight_of_values,
 )
-from stacq.algos.world import Batch, Pairs, World, best_extra, draw_pairs, gather
+from stacq.algos.world import Batch, Pairs, World, draw_pairs, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
 
@@ -150,18 +151,10 @@ def actor_value(critic: MLP, s: jax.Array, s_next: jax.Array, cfg: Config) -> ja
 
 def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: Config) -> Best:
     """argmax of Q(s, s') over the states reachable from each anchor; ties go to the own successor."""
-    assert world.extras is not None
     members = gather(world.rows, pairs.member).s_next
     anchors = batch.s[jnp.minimum(pairs.anchor, batch.s.shape[0] - 1)]
     s, s_next = jnp.concatenate([batch.s, anchors]), jnp.concatenate([batch.s_next, members])
-    q = actor_value(critic, s, s_next, cfg)
-    own, extra = q[: batch.s.shape[0]], q[batch.s.shape[0] :]
-    most, slot = best_extra(pairs, extra, batch.s.shape[0])
-    switch = (most > own)[:, None]
-    there = jnp.where(switch, members[slot], batch.s_next)
-    if world.extras.actions is None:
-        return Best(there, None)
-    return Best(there, jnp.where(switch, world.extras.actions[pairs.entry[slot]], batch.a))
+    return best_of(actor_value(critic, s, s_next, cfg), batch, members, pairs, world)[1]
 
 
 def actor_loss(

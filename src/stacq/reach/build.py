@@ -178,7 +178,7 @@ def reachable_sets(
     Chunks of anchors are written as they are finished: the same call after a kill goes on from there and
     yields the same sets.
     """
-    asked, config, say = config, resolved(config), log or _silent
+    asked, config, say = config, resolved(config), log or silent
     check_dynamics(dataset, dynamics)
     parents = _parents(dataset, dynamics)
     held_out = _held_out(dynamics, parents["dataset"])
@@ -232,7 +232,7 @@ def _found(
     return sets
 
 
-def _silent(_: str) -> None:
+def silent(_: str) -> None:
     pass
 
 

@@ -14,6 +14,7 @@ from stacq.data.dataset import Dataset
 from stacq.dynamics.fit import MIN_STEP_SCALE
 from stacq.dynamics.models import Dynamics
 from stacq.files import alone, check_writable, content_hash
+from stacq.reach.build import silent
 from stacq.reach.calibration import DAMPING, FLOOR, REWEIGHTINGS, refined
 from stacq.reach.criterion import padded
 from stacq.reach.sets import ReachableSets, others
@@ -47,7 +48,7 @@ def leading_actions(
         "dynamics": dynamics.fingerprint,
         "sets": content_hash({"indptr": sets.indptr, "indices": sets.indices}),
     }
-    directory, say = cache_directory(KIND, RECIPE, parents), log or _silent
+    directory, say = cache_directory(KIND, RECIPE, parents), log or silent
     if not directory.exists():
         check_writable(directory)
         with alone(directory, lambda: say("another process is finding these actions: waiting for it")):
@@ -90,10 +91,6 @@ def _chunk() -> int:
 def _work(directory: Path) -> Path:
     """Where the finished chunks of a search lie."""
     return directory.with_name(f".partial-{directory.name}-{_chunk()}")
-
-
-def _silent(_: str) -> None:
-    pass
 
 
 def _refined(dynamics: Dynamics, s: Float32s, s_next: Float32s, unit: Float32s, count: int) -> Float32s:
