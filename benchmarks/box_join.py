@@ -15,7 +15,8 @@ from importlib.util import find_spec
 import jax
 import numpy as np
 
-from stacq.reach.join import BoxIndex, Engine, box_join, typical_widths
+from stacq.reach.config import Engine
+from stacq.reach.join import BoxIndex, box_join, typical_widths
 from stacq.types import Float32s, Ints
 
 DIMS, POSITIONS = 17, 8

@@ -22,7 +22,8 @@ from reach_procedure import actions_of, rows_of
 from stacq import Dataset, load
 from stacq.dynamics.models import Dynamics
 from stacq.reach.build import ACTIONS
-from stacq.reach.join import BoxIndex, Engine, typical_widths
+from stacq.reach.config import Engine
+from stacq.reach.join import BoxIndex, typical_widths
 from stacq.types import Float32s, Ints
 
 DIMS = 17

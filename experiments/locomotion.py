@@ -30,7 +30,8 @@ from stacq.algos import ALGORITHMS
 from stacq.dynamics.models import Dynamics
 from stacq.files import write_json, write_text
 from stacq.pipeline import fit_dynamics
-from stacq.reach.build import ReachConfig, reachable_sets
+from stacq.reach.config import ReachConfig
+from stacq.reach.build import reachable_sets
 from stacq.reach.sets import ReachableSets
 from stacq.report.page_data import curve, read_run
 from stacq.report.statistics import describe, difference

@@ -31,7 +31,8 @@ from stacq.envs.gym import make_env
 from stacq.reach.build import ACTIONS as DEFAULT_ACTIONS
 from stacq.reach.calibration import Calibration, refined
 from stacq.reach.join import BoxIndex, typical_widths
-from stacq.reach.ranges import Estimator, range_actions, ranges, widened
+from stacq.reach.config import Estimator
+from stacq.reach.ranges import range_actions, ranges, widened
 from stacq.types import Array, Float32s, Float64s, Ints
 from stacq.workers import WorkerPool
 

@@ -1,8 +1,7 @@
 """State-constrained offline reinforcement learning.
 
     import stacq
-    dataset = stacq.load("hopper.hdf5")
-    trained = stacq.train(dataset, stacq.Options("stacq", seeds=5))
+    trained = stacq.train("hopper.hdf5", algorithm="stacq", seeds=5)
 
 Names are looked up on first use, so that `import stacq` costs nothing and worker processes stay light.
 """
@@ -11,6 +10,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from importlib.metadata import version
+
+    from stacq.algos import register as register
+    from stacq.algos.algorithm import Algorithm as Algorithm
     from stacq.data.border import Conventions as Conventions
     from stacq.data.border import from_arrays as from_arrays
     from stacq.data.dataset import Dataset as Dataset
@@ -21,35 +24,51 @@ if TYPE_CHECKING:
     from stacq.errors import InputError as InputError
     from stacq.evaluation import EpisodeRecord as EpisodeRecord
     from stacq.evaluation import evaluate as evaluate
-    from stacq.pipeline import Stages as Stages
-    from stacq.pipeline import train as train
-    from stacq.policy import Policy as Policy
-    from stacq.reach.build import ReachConfig as ReachConfig
+    from stacq.pipeline.console import ConsoleReporter as ConsoleReporter
+    from stacq.pipeline.options import Options as Options
+    from stacq.pipeline.options import Stages as Stages
+    from stacq.pipeline.reporter import Reporter as Reporter
+    from stacq.pipeline.train import train as train
+    from stacq.policies import Policy as Policy
     from stacq.reach.build import reachable_sets as reachable_sets
-    from stacq.training.job import Options as Options
+    from stacq.reach.config import ReachConfig as ReachConfig
+
+    __version__ = version("stacq")
 
 _HOMES = {
+    "Algorithm": "stacq.algos.algorithm",
+    "ConsoleReporter": "stacq.pipeline.console",
     "Conventions": "stacq.data.border",
     "Dataset": "stacq.data.dataset",
     "Dynamics": "stacq.dynamics.models",
     "EpisodeRecord": "stacq.evaluation",
     "InputError": "stacq.errors",
     "Normaliser": "stacq.data.normaliser",
-    "Options": "stacq.training.job",
-    "Policy": "stacq.policy",
-    "ReachConfig": "stacq.reach.build",
-    "Stages": "stacq.pipeline",
+    "Options": "stacq.pipeline.options",
+    "Policy": "stacq.policies",
+    "ReachConfig": "stacq.reach.config",
+    "Reporter": "stacq.pipeline.reporter",
+    "Stages": "stacq.pipeline.options",
     "evaluate": "stacq.evaluation",
     "from_arrays": "stacq.data.border",
     "generate": "stacq.data.generate",
     "load": "stacq.data.load",
     "reachable_sets": "stacq.reach.build",
-    "train": "stacq.pipeline",
+    "register": "stacq.algos",
+    "train": "stacq.pipeline.train",
 }
-__all__ = list(_HOMES)
+__all__ = [*_HOMES, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("stacq")
     if name not in _HOMES:
         raise AttributeError(f"module 'stacq' has no attribute '{name}'")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

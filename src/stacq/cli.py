@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 
 import tyro
-from tyro.conf import Positional, arg, subcommand
+from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
 from stacq.errors import InputError
+from stacq.pipeline.options import Comparison, Options, RecipeName, Stages
 
 if TYPE_CHECKING:
     from stacq.data.border import Conventions
@@ -195,46 +196,15 @@ class Evaluate:
 class RunAll:
     """From data to one page: train several methods, compare them. Without a dataset: a maze one can watch."""
 
-    source: Positional[str | None] = None
-    """A file, a Minari directory or id, or a name; by default the continuous maze that comes with stacq."""
-    algos: tuple[Literal["stacq", "onestep-stacq", "td3bc", "bc"], ...] = ("stacq", "td3bc", "bc")
-    """What to train, one after the other."""
-    seeds: int = 5
-    """Of each; they train side by side."""
-    steps: int | None = None
-    """Gradient steps of each; by default what the preset has."""
-    env: str | None = None
-    """Gymnasium id to score in; by default the one the data names."""
-    dynamics_preset: Literal["default", "paper", "small"] | None = None
-    """The recipe for dynamics; by default a small one, with --full what measured best."""
-    criterion: Literal["paper", "calibrated"] = "paper"
-    """Which test of reachability."""
-    full: bool = False
-    """Networks of full size and a million steps instead of what a laptop can do; the maze has one size."""
-    workers: int | None = None
-    """Processes that evaluate; by default one per core."""
-    out: Path = Path("runs")
-    """Folder for the run directories and the page."""
+    job: OmitArgPrefixes[Comparison]
     bounds: Stated = Bounds()
     STOPPED: ClassVar[str] = KEPT_RUN
 
     def run(self) -> None:
-        from stacq.firstrun import MAZE, FirstRun, first_run
+        from stacq.pipeline.compare import compare_methods
+        from stacq.pipeline.console import ConsoleReporter
 
-        job = FirstRun(
-            source=self.source or MAZE,
-            methods=self.algos,
-            seeds=self.seeds,
-            steps=self.steps,
-            env=self.env,
-            small=not self.full,
-            recipe=self.dynamics_preset,
-            criterion=self.criterion,
-            out=self.out,
-            workers=self.workers,
-            conventions=self.bounds.conventions,
-        )
-        first_run(job)
+        compare_methods(self.job, self.bounds.conventions, ConsoleReporter())
 
 
 @dataclass(frozen=True)
@@ -260,7 +230,7 @@ class FitDynamics:
 
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
-    preset: Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"] = "default"
+    preset: RecipeName = "default"
     """The recipe: `default` measured best, `paper` is that of the paper's authors, `small` suits a laptop."""
     epochs: int | None = None
     """Most epochs; by default as the preset says."""
@@ -271,10 +241,12 @@ class FitDynamics:
 
     def run(self) -> None:
         from stacq.data.load import load
-        from stacq.pipeline import fit_dynamics
+        from stacq.pipeline.console import ConsoleReporter
+        from stacq.pipeline.models import fit_dynamics
 
         dataset = load(self.source, conventions=self.bounds.conventions)
-        fit_dynamics(dataset, self.preset, epochs=self.epochs, seed=self.seed, out=self.out)
+        reporter = ConsoleReporter()
+        fit_dynamics(dataset, self.preset, epochs=self.epochs, seed=self.seed, out=self.out, reporter=reporter)
 
 
 @dataclass(frozen=True)
@@ -283,30 +255,7 @@ class Reach:
 
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
-    dynamics: Path | None = None
-    """Directory that `stacq dynamics fit` made; by default dynamics are fitted first, or taken from the cache."""
-    dynamics_preset: Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"] | None = None
-    """The recipe, where they are fitted here; by default what measured best for this kind of data."""
-    criterion: Literal["paper", "calibrated"] = "paper"
-    """The published test, or one that refines the action and knows the models' error on held-out rows."""
-    epsilon: float = 0.1
-    """Largest disagreement of the models, in units of one step's range."""
-    norm: Literal["linf", "l1", "l2", "l2-unrooted"] = "linf"
-    """Of the paper's criterion."""
-    recall: float = 0.95
-    """Share of true successors that must pass the calibrated criterion."""
-    estimator: Literal["auto", "random", "corners"] = "auto"
-    """Actions behind the ranges: uniform ones, or corners and fewer uniform ones. auto: corners on a CPU."""
-    actions: int | None = None
-    """Uniform actions behind every range; by default 1,000, and 64 beside the corners."""
-    clip: bool = False
-    """Clip inverse actions to the action bounds before they are tried; the calibrated criterion always does."""
-    cap: int | None = None
-    """Most states per set."""
-    seed: int = 42
-    """Of the uniform actions, of the rows that the test is judged on, and of what a cap leaves out."""
-    engine: Literal["cpu", "gpu"] | None = None
-    """Which engine searches the boxes; both give the same sets. Default: the GPU's where there is one."""
+    stages: OmitArgPrefixes[Stages] = Stages()
     picture: Path | None = None
     """Where to draw (.png or .svg); by default in the cache directory."""
     bounds: Stated = Bounds()
@@ -314,37 +263,11 @@ class Reach:
 
     def run(self) -> None:
         from stacq.data.load import load
-        from stacq.dynamics.models import Dynamics
-        from stacq.pipeline import check_picture, find_reachable, fit_dynamics, usual_recipe
-        from stacq.reach.build import ReachConfig, resolved
+        from stacq.pipeline.console import ConsoleReporter
+        from stacq.pipeline.models import reach_dataset
 
-        options = ReachConfig(
-            criterion=self.criterion,
-            epsilon=self.epsilon,
-            norm=self.norm,
-            estimator=self.estimator,
-            actions=self.actions,
-            clip=self.clip,
-            recall=self.recall,
-            cap=self.cap,
-            seed=self.seed,
-        )
-        resolved(options)
-        if self.picture:
-            check_picture(self.picture)
-        if self.dynamics and self.dynamics_preset:
-            raise InputError(
-                "both dynamics and a recipe for them were named",
-                where="stacq reach",
-                expected="one of --dynamics and --dynamics-preset",
-                fix="leave one out",
-            )
         dataset = load(self.source, conventions=self.bounds.conventions)
-        if self.dynamics:
-            fitted = Dynamics.load(self.dynamics)
-        else:
-            fitted = fit_dynamics(dataset, self.dynamics_preset or usual_recipe(dataset)).dynamics
-        find_reachable(dataset, fitted, options, engine=self.engine, picture=self.picture)
+        reach_dataset(dataset, self.stages, self.picture, ConsoleReporter())
 
 
 @dataclass(frozen=True)
@@ -356,38 +279,8 @@ class Train:
 
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
-    algo: Literal["stacq", "onestep-stacq", "td3bc", "bc"] = "stacq"
-    variant: str = "recommended"
-    """A named bundle of choices, such as `paper` or `robust` for StaCQ; docs/stacq.md lists them and recommends."""
-    small: bool = False
-    """Small networks and few steps, for a laptop."""
-    seeds: int = 5
-    """How many; they train side by side."""
-    first_seed: int = 0
-    steps: int | None = None
-    """Gradient steps; by default the preset's: a million, in the mazes and with --small a few thousand."""
-    eval_every: int | None = None
-    """Steps between evaluations; by default 200 evaluations in all, in the mazes and with --small 20."""
-    episodes: int | None = None
-    """Per evaluation; by default 10, in AntMaze 100."""
-    env: str | None = None
-    """Gymnasium id to score in; by default the one the data names."""
-    evaluate: bool = True
-    """Score policies while they are trained."""
-    top: float = 1.0
-    """Learn from this share of the episodes, the best by return."""
-    own_only: bool = False
-    """Reduce reachable sets to the own successor: what does reachability itself buy?"""
-    set: tuple[str, ...] = ()
-    """Hyperparameters as name=value, such as learning_rate=1e-4 hidden=128,128."""
-    dynamics: Path | None = None
-    """Dynamics that were fitted already."""
-    dynamics_preset: Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"] | None = None
-    """The recipe for dynamics; by default a small one with --small, else what measured best for this kind of data."""
-    criterion: Literal["paper", "calibrated"] = "paper"
-    """Which test of reachability."""
-    epsilon: float = 0.1
-    norm: Literal["linf", "l1", "l2", "l2-unrooted"] = "linf"
+    options: OmitArgPrefixes[Options] = Options()
+    stages: OmitArgPrefixes[Stages] = Stages()
     workers: int | None = None
     """Processes that evaluate; by default one per core."""
     out: Path | None = None
@@ -399,33 +292,17 @@ class Train:
 
     def run(self) -> None:
         from stacq.data.load import load
-        from stacq.pipeline import Stages, train
-        from stacq.reach.build import ReachConfig
-        from stacq.training.job import Options
+        from stacq.pipeline.console import ConsoleReporter
+        from stacq.pipeline.train import train
 
-        options = Options(
-            algorithm=self.algo,
-            variant=self.variant,
-            small=self.small,
-            seeds=self.seeds,
-            first_seed=self.first_seed,
-            steps=self.steps,
-            eval_every=self.eval_every,
-            episodes=self.episodes,
-            env=self.env,
-            evaluate=self.evaluate,
-            top=self.top,
-            own_only=self.own_only,
-            settings=self.set,
-        )
-        reach = ReachConfig(criterion=self.criterion, epsilon=self.epsilon, norm=self.norm)
         train(
             load(self.source, conventions=self.bounds.conventions),
-            options,
-            Stages(self.dynamics, self.dynamics_preset, reach),
+            self.options,
+            self.stages,
             out=self.out,
             workers=self.workers,
             tensorboard=self.tensorboard,
+            reporter=ConsoleReporter(),
         )
 
 
@@ -439,7 +316,8 @@ class ReportPage:
     title: str = "Training runs"
 
     def run(self) -> None:
-        from stacq.report.page import read_run, write_page
+        from stacq.report.page import write_page
+        from stacq.runs.summary import read_run
 
         if not self.runs:
             raise InputError("no run was named", where="stacq report", expected="run directories", fix="name one")
@@ -487,7 +365,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     verb = parse(sys.argv[1:] if arguments is None else arguments)
     from stacq.evaluation import EvaluationFailed
     from stacq.interrupts import Terminated, terminate_as_interrupt
-    from stacq.training.failed import TrainingFailed
+    from stacq.runs.failed import TrainingFailed
     from stacq.workers import WorkerFailed
 
     stopped = f"stopped; {getattr(verb, 'STOPPED', 'nothing was written')}"
@@ -529,13 +407,13 @@ def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str,
     from stacq.data.behaviour import PREFIX, load_behaviour
     from stacq.data.registry import TASKS
     from stacq.jobs import Candidate
-    from stacq.policy import Policy
+    from stacq.policies import Policy
 
     if name.startswith(PREFIX):
         body, _, tag = name.removeprefix(PREFIX).partition("-")
         return [Candidate(load_behaviour(body, tag))], name, env or str(TASKS[body].env_id), ""
     if Path(name).is_dir():
-        from stacq.training.finished import lost_text, read_finished
+        from stacq.runs.finished import lost_text, read_finished
 
         run = read_finished(Path(name))
         if run.lost:

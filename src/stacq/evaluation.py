@@ -13,7 +13,7 @@ import numpy as np
 from stacq.data.registry import Task, normalised_score, task_of
 from stacq.envs.gym import EnvFacts, EnvSource, facts_of, flatten, make_env
 from stacq.errors import InputError
-from stacq.policy import Actor
+from stacq.policies import Actor
 from stacq.types import Floats
 from stacq.workers import WorkerFailed, WorkerPool, available_cores
 
@@ -163,10 +163,11 @@ def reference_task(dataset: str, env: EnvSource) -> Task | None:
 
 
 class Counting(NamedTuple):
-    """How critics count rewards: discounted, and perhaps shifted before they learned from them."""
+    """How critics count rewards: discounted, and as they were scaled and shifted before they learned from them."""
 
     discount: float = 1.0
     shift: float = 0.0
+    scale: float = 1.0
 
 
 def run_episode(
@@ -190,7 +191,7 @@ def _roll_out(policy: Actor, body: Any, facts: EnvFacts, stream: tuple[int, ...]
         _check_action(action, facts, length)
         observation, reward, terminated, truncated, info = body.step(action)
         total += float(reward)
-        discounted += counting.discount**length * (float(reward) + counting.shift)
+        discounted += counting.discount**length * (float(reward) * counting.scale + counting.shift)
         length += 1
         ended = bool(terminated or truncated)
     return Episode(total, length, _success(info), discounted, start)

@@ -14,10 +14,10 @@ from stacq.data.load import cached_file
 from stacq.data.registry import Recipe
 from stacq.envs.gym import EnvSource
 from stacq.evaluation import EpisodeRecord, check_fit, check_numbers, crew_size, evaluate
-from stacq.policy import Actor
+from stacq.policies import Actor
 from stacq.progress import progress
 from stacq.report.statistics import describe
-from stacq.runs import RUNS, Run, new_directory
+from stacq.runs.directory import RUNS, Run, new_directory
 from stacq.workers import WorkerPool
 
 

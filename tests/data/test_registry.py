@@ -37,7 +37,7 @@ def test_remote_files() -> None:
 
 def test_minari_counterparts_are_names_too() -> None:
     assert find("hopper-medium-v2").minari == "mujoco/hopper/medium-v0"
-    assert find("D4RL/antmaze/umaze-diverse-v1").family == "minari"
+    assert find("D4RL/antmaze/umaze-diverse-v1").source == "minari"
 
 
 def test_normalised_scores() -> None:

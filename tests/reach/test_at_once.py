@@ -16,7 +16,8 @@ import stacq.reach.ways
 from stacq import Dataset, generate
 from stacq.dynamics.models import Dynamics
 from stacq.pipeline import fit_dynamics
-from stacq.reach.build import ReachConfig, reachable_sets
+from stacq.reach.config import ReachConfig
+from stacq.reach.build import reachable_sets
 from stacq.reach.ways import leading_actions
 from test_reach_build import learned
 

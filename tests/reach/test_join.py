@@ -11,7 +11,8 @@ from rtree import index
 
 from stacq.errors import InputError
 from stacq.reach import join, join_cpu, join_gpu
-from stacq.reach.join import BoxIndex, Engine, box_join, brute_force, typical_widths
+from stacq.reach.config import Engine
+from stacq.reach.join import BoxIndex, box_join, brute_force, typical_widths
 from stacq.types import Float32s, Ints
 
 Problem = tuple[Float32s, Float32s, Float32s]  # points, low, high

@@ -14,7 +14,8 @@ from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import Dynamics
 from stacq.envs.maze import maze_dataset
 from stacq.files import content_hash
-from stacq.reach.build import ReachConfig, reachable_sets
+from stacq.reach.config import ReachConfig
+from stacq.reach.build import reachable_sets
 from stacq.reach.sets import ReachableSets
 from stacq.runs import read_metrics, read_records
 from stacq.tabular.maze import load as load_maze

@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act
+from stacq.algos.algorithm import STATIC, Algorithm, Metrics, Needs, Phase, Shown, Sizes
+from stacq.algos.common import act, tanh_policy
 from stacq.algos.world import Batch, World
 from stacq.nn.learner import Learner, descend, new_learner
 from stacq.nn.mlp import MLP, init_mlp
-
-NEEDS_REACHABILITY = False
-NEEDS_SUCCESSORS = False
+from stacq.policies import Policy, Space
 
 
 @jax.tree_util.register_dataclass
@@ -50,7 +49,20 @@ def phases(cfg: Config) -> tuple[Phase, ...]:
     return (Phase(cfg.steps, (update,)),)
 
 
-def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array | None:
-    """Cloning has no opinion about returns."""
-    del state, s, world, cfg
-    return None
+def policy(state: State, space: Space) -> Policy:
+    return tanh_policy(state.actor.network, space)
+
+
+ALGORITHM = Algorithm(
+    name="bc",
+    title="BC",
+    about="behaviour cloning: the action of the data, by least squares",
+    Config=Config,
+    init=init,
+    phases=phases,
+    policy=policy,
+    needs=Needs(successors=False),
+    shown={"antmaze": Shown(reward_shift=-1.0)},
+    small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
+    maze={"steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
+)

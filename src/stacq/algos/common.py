@@ -1,34 +1,15 @@
 """Mathematics that several algorithms share."""
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from stacq.algos.algorithm import Metrics
 from stacq.algos.world import Batch, Pairs, World, best_extra
 from stacq.nn.mlp import MLP, each_member
-
-STATIC = {"static": True}  # a config field that shapes the compiled program; the others may differ between seeds
-Metrics = dict[str, jax.Array]
-Update = Callable[[Any, Batch, World, jax.Array, Any], tuple[Any, Metrics]]
-"""(state, batch, world, key, config) -> (state, metrics), pure."""
-
-
-class Phase(NamedTuple):
-    """A stretch of training: its length, the updates that take turns in it, and whether the policy learns in it."""
-
-    steps: int
-    updates: tuple[Update, ...]
-    acts: bool = True
-
-
-class Sizes(NamedTuple):
-    """What networks must fit: the lengths of a state and of an action."""
-
-    state: int
-    action: int
+from stacq.policies import Policy, Space
 
 
 class Best(NamedTuple):
@@ -79,10 +60,15 @@ def best_of(values: jax.Array, own: Batch, members: jax.Array, pairs: Pairs, wor
     return jnp.maximum(most, values[:count]), Best(there, a)
 
 
-def pulls_actions(cfg: object) -> bool:
-    """Whether the actions that lead to reachable states are needed, for any seed; some algorithms never need them."""
-    alpha, pull = (np.asarray(getattr(cfg, name, 0.0)) for name in ("alpha", "action_pull"))
-    return bool(np.any(alpha * pull != 0))
+def tanh_policy(actor: MLP, space: Space) -> Policy:
+    """The deterministic policy of an actor without a seed axis."""
+    weights, biases = ([np.asarray(values) for values in group] for group in (actor.weights, actor.biases))
+    return Policy.from_mlp(weights, biases, space.normaliser, (space.action_low, space.action_high))
+
+
+def pulls_actions(cfg: Any) -> bool:
+    """Whether the actions that lead to reachable states are needed, for any seed."""
+    return bool(np.any(np.asarray(cfg.alpha) * np.asarray(cfg.action_pull) != 0))
 
 
 def pull_to(best: Best, a: jax.Array, s_next: jax.Array, weight: jax.Array | float) -> tuple[jax.Array, Metrics]:

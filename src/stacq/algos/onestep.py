@@ -7,27 +7,24 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from stacq.algos.algorithm import PAPER, STATIC, Algorithm, Metrics, Needs, Phase, Settings, Sizes, Variant
 from stacq.algos.common import (
-    STATIC,
     Best,
-    Metrics,
-    Phase,
-    Sizes,
     act,
     best_of,
     each,
     noisy,
     overflow_of,
     pull_to,
+    pulls_actions,
+    tanh_policy,
     weight_of_values,
 )
 from stacq.algos.stacq import predicted_reward, reward_loss
 from stacq.algos.world import Batch, Pairs, World, draw_pairs, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
-
-NEEDS_REACHABILITY = True
-NEEDS_SUCCESSORS = True
+from stacq.policies import Policy, Space
 
 
 @jax.tree_util.register_dataclass
@@ -180,7 +177,42 @@ def phases(cfg: Config) -> tuple[Phase, ...]:
     return (Phase(cfg.critic_steps, (update_critic,), acts=False), Phase(cfg.steps, (update,)))
 
 
-def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array | None:
+def policy(state: State, space: Space) -> Policy:
+    return tanh_policy(state.actor.network, space)
+
+
+def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array:
     """The value the critic gives to acting by the policy from s."""
     del cfg
     return pair_value(state.critic.network, s, world.forward(s, act(state.actor.network, s)))
+
+
+# Appendix D. Rewards belong to states in AntMaze, so no model of them is learned there.
+PUBLISHED: dict[str, Settings] = {
+    "hopper": {"alpha": 0.1},
+    "walker2d": {"alpha": 1.0},
+    "halfcheetah": {"alpha": 5.0},
+    "antmaze": {"reward": "row"},
+    "antmaze-umaze": {"alpha": 10.0},
+    "antmaze-medium": {"alpha": 40.0},
+    "antmaze-large": {"alpha": 100.0},
+}
+# The value that the pull is weighed against has less weight itself than in StaCQ, so the pull is firmer.
+ROBUST = Variant("with a pull to the action that leads to the best state", {"action_pull": 0.1})
+ALGORITHM = Algorithm(
+    name="onestep-stacq",
+    title="OneStep StaCQ",
+    about="values learned from pairs of the data alone, then one policy extracted from them",
+    Config=Config,
+    init=init,
+    phases=phases,
+    policy=policy,
+    value=value,
+    needs=Needs(reachable=True, leading_actions=pulls_actions),
+    published=PUBLISHED,
+    variants={"paper": PAPER, "robust": ROBUST},
+    small={"steps": 50_000, "critic_steps": 50_000, "batch": 128, "hidden": (128, 128)},
+    maze={"steps": 5_000, "critic_steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
+    counts=("critic_steps", "steps"),
+    calmed_by=("alpha", "learning_rate"),
+)

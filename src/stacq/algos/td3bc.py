@@ -7,13 +7,12 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from stacq.algos.common import STATIC, Metrics, Phase, Sizes, act, each, noisy, weight_of_values
+from stacq.algos.algorithm import PAPER, STATIC, Algorithm, Metrics, Phase, Sizes, Variant
+from stacq.algos.common import act, each, noisy, tanh_policy, weight_of_values
 from stacq.algos.world import Batch, World
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
-
-NEEDS_REACHABILITY = False
-NEEDS_SUCCESSORS = True
+from stacq.policies import Policy, Space
 
 
 @jax.tree_util.register_dataclass
@@ -92,7 +91,27 @@ def phases(cfg: Config) -> tuple[Phase, ...]:
     return (Phase(cfg.steps, (update_critic,) * (cfg.actor_every - 1) + (update,)),)
 
 
-def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array | None:
+def policy(state: State, space: Space) -> Policy:
+    return tanh_policy(state.actor.network, space)
+
+
+def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array:
     """The value the critics give to acting by the policy from s."""
     del world, cfg
     return each(state.critic.network, s, act(state.actor.network, s)).min(axis=0)
+
+
+ALGORITHM = Algorithm(
+    name="td3bc",
+    title="TD3+BC",
+    about="TD3 whose policy is also pulled towards the action of the data",
+    Config=Config,
+    init=init,
+    phases=phases,
+    policy=policy,
+    value=value,
+    variants={"paper": PAPER, "four-critics": Variant("as many critics as StaCQ", {"critics": 4})},
+    small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
+    maze={"steps": 12_000, "batch": 128, "hidden": (64, 64), "alpha": 0.25, "tau": 0.05},
+    calmed_by=("alpha", "learning_rate"),
+)

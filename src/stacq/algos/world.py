@@ -172,6 +172,7 @@ def make_world(
     sets: ReachableSets | None = None,
     *,
     ways: Float32s | None = None,
+    reward_scale: float = 1.0,
     reward_shift: float = 0.0,
     every_row: bool = False,
 ) -> World:
@@ -194,7 +195,7 @@ def make_world(
     arrays = (
         normaliser.apply(dataset.observations),
         scaled_actions(dataset),
-        (dataset.rewards + reward_shift).astype(np.float32),
+        (dataset.rewards * reward_scale + reward_shift).astype(np.float32),
         s_next,
         dataset.terminals.astype(np.float32),
     )

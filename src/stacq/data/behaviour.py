@@ -10,7 +10,7 @@ import numpy as np
 
 from stacq.data.registry import BODIES
 from stacq.errors import InputError
-from stacq.policy import forward
+from stacq.policies.networks import forward
 from stacq.types import Float32s, Floats
 
 LOG_STD_RANGE = (-20.0, 2.0)

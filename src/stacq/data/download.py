@@ -67,7 +67,7 @@ def download(
 def _check_downloadable(info: DatasetInfo) -> None:
     if info.remote is not None:
         return
-    command = f"minari download {info.name}" if info.family == "minari" else f"stacq data generate {info.name}"
+    command = f"minari download {info.name}" if info.source == "minari" else f"stacq data generate {info.name}"
     raise InputError(
         f"'{info.name}' is not one of D4RL's files: there is nothing to download",
         expected="a D4RL dataset such as hopper-medium-v2",

@@ -31,16 +31,16 @@ def load(source: str | Path, *, infos: Infos = (), conventions: Conventions = NO
     if text.startswith(MINARI_PREFIX):
         return _load_minari(text.removeprefix(MINARI_PREFIX), infos, conventions)
     info = find(text)
-    if info.family == "minari":
+    if info.source == "minari":
         return _load_minari(info.name, infos, conventions)
-    if info.family == "embedded":
+    if info.source == "embedded":
         return _load_embedded(info, infos, conventions)
     return _load_named(info, infos, conventions)
 
 
 def cached_file(info: DatasetInfo) -> Path:
     """Where a downloaded or regenerated dataset of that name lies, present or not."""
-    if info.family in ("stacq", "embedded"):
+    if info.source in ("stacq", "embedded"):
         return home() / "data" / f"{info.name}.hdf5"
     assert info.remote is not None
     return home() / "data" / "d4rl" / Path(info.remote).name
@@ -89,7 +89,7 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
 def _course_by_name(path: Path) -> Conventions:
     """How rows follow each other in D4RL's data, which its files do not say: known where one is called as there."""
     info = recognised(path.stem)
-    if info is None or info.family != "d4rl":
+    if info is None or info.source != "d4rl":
         return NOTHING_STATED
     known = conventions_of(info)
     return Conventions(max_episode_steps=known.max_episode_steps, resets_after_terminal=known.resets_after_terminal)
@@ -121,7 +121,7 @@ def _load_embedded(info: DatasetInfo, infos: Infos, conventions: Conventions) ->
 def _load_named(info: DatasetInfo, infos: Infos, conventions: Conventions) -> Dataset:
     path = cached_file(info)
     if not path.exists():
-        verb = "generate" if info.family == "stacq" else "download"
+        verb = "generate" if info.source == "stacq" else "download"
         raise InputError(
             f"'{info.name}' is not in the cache",
             where=path,
@@ -156,5 +156,5 @@ def check_facts(dataset: Dataset, info: DatasetInfo, where: Any) -> None:
 def _row_notes(dataset: Dataset, info: DatasetInfo) -> tuple[str, ...]:
     if info.rows is None or info.rows_certain or len(dataset) == info.rows:
         return ()
-    usual = "default size" if info.family == "stacq" else "expected count, which is not certain"
+    usual = "default size" if info.source == "stacq" else "expected count, which is not certain"
     return (f"{len(dataset):,} rows; the {usual} is {info.rows:,}",)

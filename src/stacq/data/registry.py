@@ -8,7 +8,8 @@ from typing import Literal
 
 from stacq.errors import InputError
 
-Family = Literal["d4rl", "stacq", "minari", "embedded"]
+Source = Literal["d4rl", "stacq", "minari", "embedded"]
+Family = Literal["locomotion", "antmaze", "pointmaze", "plane-maze"]
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,7 @@ class Task:
     """An environment as D4RL scores it: sizes, step limit and the two returns that mean 0 and 100."""
 
     key: str
+    family: Family
     env_id: str | None  # Gymnasium id, None where Gymnasium has no such task
     observation_size: int
     action_size: int
@@ -29,7 +31,7 @@ class DatasetInfo:
     """One named dataset: where it comes from and what is known about it beforehand."""
 
     name: str
-    family: Family
+    source: Source
     task: Task
     rows: int | None = None  # raw rows of the file
     rows_certain: bool = False  # asserted on load if True, only compared otherwise
@@ -46,24 +48,24 @@ class DatasetInfo:
 TASKS = {
     task.key: task
     for task in (
-        Task("hopper", "Hopper-v4", 11, 3, 1000, -20.272305, 3234.3),
-        Task("walker2d", "Walker2d-v4", 17, 6, 1000, 1.629008, 4592.3),
-        Task("halfcheetah", "HalfCheetah-v4", 17, 6, 1000, -280.178953, 12135.0),
-        Task("ant", None, 111, 8, 1000, -325.6, 3879.7),
-        Task("antmaze-umaze", None, 29, 8, 700, 0.0, 1.0),
-        Task("antmaze-medium", None, 29, 8, 1000, 0.0, 1.0),
-        Task("antmaze-large", None, 29, 8, 1000, 0.0, 1.0),
-        Task("maze2d-open", None, 4, 2, 150, 0.01, 20.66),
-        Task("maze2d-open-dense", None, 4, 2, 150, 11.17817, 27.166538620695782),
-        Task("maze2d-umaze", None, 4, 2, 300, 23.85, 161.86),
-        Task("maze2d-umaze-dense", None, 4, 2, 300, 68.537689, 193.66285642381482),
-        Task("maze2d-medium", None, 4, 2, 600, 13.13, 277.39),
-        Task("maze2d-medium-dense", None, 4, 2, 600, 44.264742, 297.4552547777125),
-        Task("maze2d-large", None, 4, 2, 800, 6.7, 273.99),
-        Task("maze2d-large-dense", None, 4, 2, 800, 30.569041, 303.4857382709002),
+        Task("hopper", "locomotion", "Hopper-v4", 11, 3, 1000, -20.272305, 3234.3),
+        Task("walker2d", "locomotion", "Walker2d-v4", 17, 6, 1000, 1.629008, 4592.3),
+        Task("halfcheetah", "locomotion", "HalfCheetah-v4", 17, 6, 1000, -280.178953, 12135.0),
+        Task("ant", "locomotion", None, 111, 8, 1000, -325.6, 3879.7),
+        Task("antmaze-umaze", "antmaze", None, 29, 8, 700, 0.0, 1.0),
+        Task("antmaze-medium", "antmaze", None, 29, 8, 1000, 0.0, 1.0),
+        Task("antmaze-large", "antmaze", None, 29, 8, 1000, 0.0, 1.0),
+        Task("maze2d-open", "pointmaze", None, 4, 2, 150, 0.01, 20.66),
+        Task("maze2d-open-dense", "pointmaze", None, 4, 2, 150, 11.17817, 27.166538620695782),
+        Task("maze2d-umaze", "pointmaze", None, 4, 2, 300, 23.85, 161.86),
+        Task("maze2d-umaze-dense", "pointmaze", None, 4, 2, 300, 68.537689, 193.66285642381482),
+        Task("maze2d-medium", "pointmaze", None, 4, 2, 600, 13.13, 277.39),
+        Task("maze2d-medium-dense", "pointmaze", None, 4, 2, 600, 44.264742, 297.4552547777125),
+        Task("maze2d-large", "pointmaze", None, 4, 2, 800, 6.7, 273.99),
+        Task("maze2d-large-dense", "pointmaze", None, 4, 2, 800, 30.569041, 303.4857382709002),
         # 0 is uniform actions from every data cell but the goal, 100 the tabular optimum from there.
-        Task("stacq/maze-stitching", "stacq/Maze-stitching-v0", 2, 2, 100, -8.4, 9.04),
-        Task("stacq/maze-sparse", "stacq/Maze-sparse-v0", 2, 2, 100, -8.0, 9.05),
+        Task("stacq/maze-stitching", "plane-maze", "stacq/Maze-stitching-v0", 2, 2, 100, -8.4, 9.04),
+        Task("stacq/maze-sparse", "plane-maze", "stacq/Maze-sparse-v0", 2, 2, 100, -8.0, 9.05),
     )
 }
 
@@ -109,7 +111,7 @@ def _locomotion(body: str, quality: str, version: int) -> DatasetInfo:
         file = f"{'walker' if body == 'walker2d' else body}_mixed"
     return DatasetInfo(
         name=f"{body}-{quality}-v{version}",
-        family="d4rl",
+        source="d4rl",
         task=TASKS[body],
         rows=D4RL_ROWS.get((body, quality), 1_000_000) if version == 2 else None,
         rows_certain=version == 2 and body == "halfcheetah",
@@ -124,7 +126,7 @@ def _antmaze(variant: str, version: int) -> DatasetInfo:
     file = f"Ant_maze_{maze}_noisy_multistart_{multistart}_multigoal_{multigoal}_sparse{suffix}.hdf5"
     return DatasetInfo(
         name=f"antmaze-{variant}-v{version}",
-        family="d4rl",
+        source="d4rl",
         task=TASKS[f"antmaze-{variant.split('-')[0]}"],
         rows=1_000_000,
         remote=f"{folder}/{file}",
@@ -139,7 +141,7 @@ def _regenerated(body: str, quality: str) -> DatasetInfo:
     rows = {"medium-replay": STACQ_REPLAY_ROWS[body], "medium-expert": 2_000_000}.get(quality, 1_000_000)
     return DatasetInfo(
         name=f"stacq/{body}-{quality}-v0",
-        family="stacq",
+        source="stacq",
         task=TASKS[body],
         rows=rows,
         remark="regenerated from the shipped behaviour policies; not D4RL's data",
@@ -149,7 +151,7 @@ def _regenerated(body: str, quality: str) -> DatasetInfo:
 def _embedded(maze: str, rows: int) -> DatasetInfo:
     return DatasetInfo(
         name=f"stacq/maze-{maze}-v0",
-        family="embedded",
+        source="embedded",
         task=TASKS[f"stacq/maze-{maze}"],
         rows=rows,
         remark="walks in the shipped maze, made anew whenever it is loaded",
@@ -160,7 +162,7 @@ def _minari(info: DatasetInfo) -> DatasetInfo:
     assert info.minari is not None
     return DatasetInfo(
         name=info.minari,
-        family="minari",
+        source="minari",
         task=info.task,
         minari=info.minari,
         remark="other data and, for AntMaze, another ant than D4RL's; environment as stored in the dataset",
@@ -217,13 +219,13 @@ def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
     """The recipe behind a `stacq/...` name; another size or seed than the default goes into the name."""
     short = f"stacq/{name}-v0"
     info = find(short if short in DATASETS else name)
-    if info.family == "embedded":
+    if info.source == "embedded":
         raise InputError(
             f"'{info.name}' comes with the package, in one size",
             expected="a set such as stacq/hopper-medium-v0",
             fix="load it by its name",
         )
-    if info.family != "stacq":
+    if info.source != "stacq":
         raise InputError(
             f"'{name}' cannot be regenerated",
             expected="a name that starts with stacq/",
@@ -266,6 +268,17 @@ def task_of(name: str) -> Task | None:
         return info.task
     key = re.split(r"[@+]", name)[0].lower().rsplit("-v", 1)[0]
     return TASKS.get(key)
+
+
+def family_of(name: str) -> Family | Literal[""]:
+    """The kind of task behind a name that `task_of` knows; empty for other data."""
+    task = task_of(name)
+    return "" if task is None else task.family
+
+
+def base_name(name: str) -> str:
+    """Such as `hopper-medium`, whoever recorded it, in whatever version and size."""
+    return re.sub(r"^stacq/|-v\d+.*$", "", own_name(name))
 
 
 def normalised_score(task: Task, episode_return: float) -> float:

@@ -1,15 +1,13 @@
 """Is there an action that leads there? Forward and inverse models must agree (section 4.1, appendix C)."""
 
 from functools import partial
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
 
 from stacq.dynamics.models import PRECISION, Models
 from stacq.nn.mlp import MLP
-
-Norm = Literal["linf", "l1", "l2", "l2-unrooted"]
+from stacq.reach.config import Norm
 
 
 @jax.jit

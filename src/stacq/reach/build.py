@@ -3,10 +3,10 @@
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -18,13 +18,11 @@ from stacq.dynamics.models import Dynamics
 from stacq.errors import InputError, check_choice
 from stacq.files import alone, write_json
 from stacq.progress import Update
-from stacq.reach.agreement import Norm
-from stacq.reach.calibration import RECALL
+from stacq.reach.config import RECALL, CriterionName, Engine, Estimator, Norm, ReachConfig
 from stacq.reach.criterion import (
     KEPT,
     Blocks,
     Criterion,
-    CriterionName,
     Device,
     Pairs,
     calibrated,
@@ -34,26 +32,10 @@ from stacq.reach.criterion import (
     padded,
     to_facts,
 )
-from stacq.reach.join import BoxIndex, Engine, typical_widths
-from stacq.reach.ranges import Estimator, box_sizes, range_actions, ranges, widened
+from stacq.reach.join import BoxIndex, typical_widths
+from stacq.reach.ranges import box_sizes, range_actions, ranges, widened
 from stacq.reach.sets import KIND, ReachableSets
 from stacq.types import Array, Bools, Float32s, Ints, Rows
-
-
-@dataclass(frozen=True)
-class ReachConfig:
-    """What counts as reachable; frozen in the manifest, and part of the cache key."""
-
-    criterion: CriterionName = "paper"
-    epsilon: float = 0.1  # largest disagreement of the models, in units of one step's range
-    norm: Norm = "linf"  # of the paper's criterion; the calibrated one is defined for "linf"
-    estimator: Estimator | Literal["auto"] = "auto"  # of the ranges; "auto" spends a CPU's time more sparingly
-    actions: int | None = None  # uniform actions behind every range: 1,000 unless said, 64 beside the corners
-    clip: bool = False  # inverse actions into the action bounds before they are tried; calibrated: always
-    recall: float = RECALL  # calibrated: share of true successors that must pass
-    cap: int | None = None  # most states per set; a seeded choice that keeps the own successor
-    seed: int = 42
-
 
 OPTIONS = "options of the reachable sets"
 CHOICES = {

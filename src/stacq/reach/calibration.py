@@ -19,10 +19,10 @@ import numpy as np
 
 from stacq.dynamics.models import PRECISION, Models, forward_mean, forward_members, inverse_mean
 from stacq.errors import InputError
+from stacq.reach.config import RECALL
 from stacq.types import Bools, Floats
 
 EPSILON = 0.1  # the paper's tolerance, in ranges
-RECALL = 0.95  # of known pairs
 REWEIGHTINGS = 3
 DAMPING = 1e-3  # of the normal equations, relative to their mean diagonal
 FLOOR = 0.02  # least factor of a reweighting: a dimension that fits now may not fit after the next one

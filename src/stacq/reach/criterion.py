@@ -2,18 +2,17 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from stacq.dynamics.models import Dynamics, Models
-from stacq.reach.agreement import Norm, distance, residuals
+from stacq.reach.agreement import distance, residuals
 from stacq.reach.calibration import Calibration, refined, refined_scores
+from stacq.reach.config import Norm
 from stacq.types import Array, Bools, Float32s, Floats, Ints
-
-CriterionName = Literal["paper", "calibrated"]
 
 # Refining costs about A + 2 plain tests, and most candidates are hopeless before it. Measured in docs/reachability.md:
 # of the candidates that pass the calibrated test, less than half a percent have a plain error above 0.3 ranges.

@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from stacq.errors import InputError
+from stacq.reach.config import Engine
 from stacq.types import Array, Float32s, Float64s, Floats, Ints
-
-Engine = Literal["cpu", "gpu"]
 
 CHUNK = 65_536  # boxes searched at a time: their copies and their hits are all the memory that a query adds
 SAMPLE = 10_000  # boxes whose widths stand for all

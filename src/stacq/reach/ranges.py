@@ -1,7 +1,6 @@
 """How far one step can go from each state: the box of next states over sampled actions (appendix B)."""
 
 from itertools import product
-from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -9,9 +8,9 @@ import numpy as np
 
 from stacq.dynamics.models import PRECISION, Models
 from stacq.nn.mlp import MLP
+from stacq.reach.config import Estimator
 from stacq.types import Float32s
 
-Estimator = Literal["random", "corners"]
 PAIRS_AT_ONCE = {"cpu": 2_048, "gpu": 131_072}  # state-action pairs per block: a CPU keeps its activations in cache
 MOST_CORNERS = 256  # of the action box; beyond 8 dimensions a seeded choice of them
 TOUCH = 1e-6  # room around a true successor, so that it never lies on a face

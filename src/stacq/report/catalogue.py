@@ -39,13 +39,13 @@ def _shown() -> list[DatasetInfo]:
 
 
 def _environment(info: DatasetInfo) -> str:
-    return "as stored" if info.family == "minari" else info.env_id or "none in Gymnasium"
+    return "as stored" if info.source == "minari" else info.env_id or "none in Gymnasium"
 
 
 def _size(info: DatasetInfo) -> str:
-    if info.family == "embedded":
+    if info.source == "embedded":
         return "always"  # made when it is loaded
-    if info.family == "minari":
+    if info.source == "minari":
         from stacq.data.minari_layout import minari_root
 
         folder = minari_root() / info.name

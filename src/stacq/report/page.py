@@ -14,17 +14,7 @@ from string import Template
 from stacq.errors import InputError
 from stacq.files import write_text
 from stacq.report.page_again import again_section, next_section
-from stacq.report.page_data import (
-    Aggregate,
-    Curve,
-    MazePicture,
-    Rollout,
-    RunSummary,
-    aggregate,
-    arranged,
-    curve,
-    read_run,
-)
+from stacq.report.page_data import MazePicture, Rollout, arranged
 from stacq.report.page_html import Section
 from stacq.report.page_maze import player_data
 from stacq.report.page_maze_sections import data_section, player_section, policies_section, success_section
@@ -37,6 +27,7 @@ from stacq.report.page_sections import (
     results_section,
 )
 from stacq.report.page_svg import Markup, el, join, palette
+from stacq.runs.summary import Aggregate, Curve, RunSummary, aggregate, curve, read_run
 
 __all__ = [
     "Aggregate",

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from stacq.report.page_data import RunSummary
 from stacq.report.page_html import Section, blocks, lede, note, pairs
 from stacq.report.page_svg import DASH, Markup, el
+from stacq.runs.summary import RunSummary
 
 SAME = ("command", "python", "platform", "cores", "device", "versions", "git_revision")  # of runs done together
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from stacq.report.page_data import Curve, RunSummary, finite
 from stacq.report.page_svg import (
     Markup,
     Scale,
@@ -24,6 +23,7 @@ from stacq.report.page_svg import (
 )
 from stacq.report.statistics import Estimate, Profile, describe
 from stacq.report.tables import doubling_bins
+from stacq.runs.summary import Curve, RunSummary, finite
 from stacq.types import Float64s
 
 WIDTH, HEIGHT = 520.0, 300.0

@@ -20,11 +20,12 @@ from stacq.report.page_charts import (
     line_chart,
     size_bins,
 )
-from stacq.report.page_data import RunSummary, by_dataset, curve, finite, training_curve
+from stacq.report.page_data import by_dataset
 from stacq.report.page_html import Section, blocks, figure, grid, group_row, head_row, lede, named, pairs, row, table
 from stacq.report.page_sections import Slots, dataset_name, described
 from stacq.report.page_svg import Markup, decimals_for, el, percent, shown, span, steps_text
 from stacq.report.tables import weakest_dimension
+from stacq.runs.summary import RunSummary, curve, finite, training_curve
 from stacq.types import Float64s
 
 COURSES = {"critic_loss": "Loss of the critics", "actor_loss": "Loss of the policy", "q": "Values of the critics"}

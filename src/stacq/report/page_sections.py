@@ -18,16 +18,7 @@ from stacq.report.page_charts import (
     scale_around,
     thresholds_for,
 )
-from stacq.report.page_data import (
-    LAST,
-    Aggregate,
-    MazePicture,
-    RunSummary,
-    aggregate,
-    by_dataset,
-    curve,
-    measure_of,
-)
+from stacq.report.page_data import MazePicture, by_dataset
 from stacq.report.page_html import (
     Section,
     blocks,
@@ -54,6 +45,7 @@ from stacq.report.statistics import (
     probability_of_improvement,
 )
 from stacq.report.tables import plural
+from stacq.runs.summary import LAST, Aggregate, RunSummary, aggregate, curve, measure_of
 from stacq.types import Float64s
 
 Slots = Mapping[str, int]

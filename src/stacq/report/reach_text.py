@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from stacq.reach.build import ReachConfig
+from stacq.reach.config import ReachConfig
 from stacq.reach.stitching import Stitching
 from stacq.report.tables import doubling_bins, weakest_dimension
 

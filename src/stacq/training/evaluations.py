@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from stacq.data.normaliser import Normaliser
+from stacq.algos.algorithm import Algorithm
 from stacq.envs.gym import EnvSource
 from stacq.evaluation import (
     Counting,
@@ -22,22 +23,20 @@ from stacq.evaluation import (
     reference_task,
     run_episode,
 )
-from stacq.nn.mlp import MLP
-from stacq.policy import Policy
-from stacq.types import Float32s
+from stacq.policies import Policy, Space
 from stacq.workers import WorkerFailed, WorkerPool
 
 STREAM = 1  # keeps the starts of evaluations apart from those of other rollouts with the same seed
 MOST_WAITING = 3  # snapshots; beyond that the training waits for the workers
 
 
-class Protocol(NamedTuple):
+class Scoring(NamedTuple):
     """How policies are scored during training."""
 
     env: EnvSource
     episodes: int
     counting: Counting  # of the critics, whose values stand beside the returns
-    algorithm: str
+    label: str  # of the algorithm, in the records
     dataset: str
 
 
@@ -59,24 +58,17 @@ class Outcome(NamedTuple):
     episodes: tuple[Episode, ...]
 
 
-def policies_of(
-    actor: MLP, places: Sequence[int], normaliser: Normaliser, bounds: tuple[Float32s, Float32s]
-) -> list[Policy]:
-    """NumPy policies of some seeds of an actor with a seed axis."""
-    weights, biases = ([np.asarray(values) for values in group] for group in (actor.weights, actor.biases))
-    return [
-        Policy.from_mlp([each[k] for each in weights], [each[k] for each in biases], normaliser, bounds) for k in places
-    ]
+def policies_of(algorithm: Algorithm, state: Any, places: Sequence[int], space: Space) -> list[Policy]:
+    """NumPy policies of some seeds of a state with a seed axis, on the host."""
+    return [algorithm.policy(jax.tree.map(lambda leaf, k=place: np.asarray(leaf)[k], state), space) for place in places]
 
 
 class Evaluator:
     """A thread that hands snapshots to a pool of workers, in order; a context manager."""
 
-    def __init__(
-        self, protocol: Protocol, pool: WorkerPool, normaliser: Normaliser, bounds: tuple[Float32s, Float32s]
-    ) -> None:
-        self.protocol, self.pool = protocol, pool
-        self.normaliser, self.bounds = normaliser, bounds
+    def __init__(self, scoring: Scoring, pool: WorkerPool, algorithm: Algorithm, space: Space) -> None:
+        self.scoring, self.pool = scoring, pool
+        self.algorithm, self.space = algorithm, space
         self._todo: queue.Queue[Snapshot | None] = queue.Queue(maxsize=MOST_WAITING)
         self._done: queue.SimpleQueue[list[Outcome] | BaseException] = queue.SimpleQueue()
         self.waiting = 0  # evaluations that were submitted and not collected
@@ -124,9 +116,9 @@ class Evaluator:
                 failed = True
 
     def _evaluate(self, snapshot: Snapshot) -> list[Outcome]:
-        p = self.protocol
+        p = self.scoring
         label = env_label(p.env)
-        policies = policies_of(snapshot.state.actor.network, snapshot.places, self.normaliser, self.bounds)
+        policies = policies_of(self.algorithm, snapshot.state, snapshot.places, self.space)
         run = partial(_episode, p.env, label, snapshot.step, p.counting)
         tasks = [
             (policy, seed, index)
@@ -148,9 +140,9 @@ def _episode(env: EnvSource, label: str, step: int, counting: Counting, task: tu
     return run_episode(policy, env, label, (STREAM, seed, step), index, counting)
 
 
-def records_of(outcome: Outcome, protocol: Protocol) -> list[EpisodeRecord]:
-    task = reference_task(protocol.dataset, protocol.env)
+def records_of(outcome: Outcome, scoring: Scoring) -> list[EpisodeRecord]:
+    task = reference_task(scoring.dataset, scoring.env)
     return [
-        record_of(episode, task, protocol.algorithm, protocol.dataset, (outcome.seed, outcome.snapshot.step, index))
+        record_of(episode, task, scoring.label, scoring.dataset, (outcome.seed, outcome.snapshot.step, index))
         for index, episode in enumerate(outcome.episodes)
     ]

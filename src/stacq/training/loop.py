@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from stacq.algos import Algorithm
-from stacq.algos.common import Metrics, Sizes, Update
+from stacq.algos.algorithm import Algorithm, Metrics, Sizes, Update
 from stacq.algos.world import World, draw_rows, gather
 from stacq.workers import available_cores
 

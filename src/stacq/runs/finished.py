@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stacq.errors import InputError
-from stacq.policy import Policy
+from stacq.policies import Policy
 
 CONFIG, RESULT, POLICIES = "config.json", "result.json", "policies"
-NAMES = {"stacq": "StaCQ", "onestep-stacq": "OneStep StaCQ", "td3bc": "TD3+BC", "bc": "BC"}
-"""What algorithms are called in tables and pictures."""
 
 
 class Finished(NamedTuple):
@@ -28,9 +26,7 @@ def read_finished(directory: Path) -> Finished:
     """Read a run directory of `stacq train`; one that is still training has no final policies yet."""
     try:
         config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
-        settings = config["config"]
-        steps = settings["steps"] + settings.get("critic_steps", 0)
-        facts = config["label"], config["dataset"], config["env"], steps
+        facts = config["label"], config["dataset"], config["env"], int(config["total_steps"])
         seeds = [int(seed) for seed in config["seeds"]]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(

@@ -1,8 +1,11 @@
-"""A training run as text: what will be done, how it goes, what came out."""
+"""The stages as text on a terminal: what will be done, how it goes, what came out."""
 
+import contextlib
 import dataclasses
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,11 +13,21 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from stacq.data.dataset import Dataset
+from stacq.data.inspect import summarise
+from stacq.dynamics.quality import Quality
+from stacq.pipeline.options import setting_text
+from stacq.pipeline.plan import Plan
+from stacq.pipeline.reporter import Reporter
+from stacq.pipeline.trained import Trained
+from stacq.progress import Update, progress
+from stacq.reach.stitching import Stitching
+from stacq.report.dynamics_text import print_again, print_quality
+from stacq.report.reach_text import print_stitching
 from stacq.report.statistics import describe
 from stacq.report.tables import plural
-from stacq.training.finished import lost_text
-from stacq.training.job import Plan, Trained
-from stacq.training.train import Report
+from stacq.runs.finished import lost_text
+from stacq.training.pace import Listener, Report
 
 SHOWN = ("critic_loss", "actor_loss", "q")  # of the losses, in a line
 PLAIN_SECONDS = 30.0  # between two lines where there is no terminal
@@ -23,32 +36,70 @@ WRONG, NOTICED = 2, 10  # an estimate is given again if it was wrong by this fac
 LONG = 20 * 60  # seconds; beyond that a run is told how to be shorter
 
 
+class ConsoleReporter(Reporter):
+    """Prints every stage on standard output, and progress on standard error."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(markup=False)
+        self.display: TrainingDisplay | None = None
+
+    def say(self, text: str) -> None:
+        if self.display is not None:
+            self.display.say(text)
+        else:
+            self.console.print(text, soft_wrap=True)
+
+    def concerns(self, dataset: Dataset) -> None:
+        """What `stacq data inspect` warns of."""
+        for warning in summarise(dataset).warnings:
+            self.say(f"! {warning}")
+
+    @contextlib.contextmanager
+    def progress(self, label: str, total: int | None, unit: str) -> Iterator[Update]:
+        with progress(label, total, unit) as update:
+            yield update
+
+    def fitted(self, quality: Quality | Mapping[str, Any], directory: Path) -> None:
+        if isinstance(quality, Quality):
+            print_quality(quality, self.console)
+        else:
+            print_again(quality, self.console)
+
+    def reachable(self, found: Stitching, options: Mapping[str, Any], directory: Path, picture: Path) -> None:
+        print_stitching(found, options, self.console)
+        self.say(f"sets: {directory}\npicture: {picture}")
+
+    @contextlib.contextmanager
+    def training(self, plan: Plan, directory: Path) -> Iterator[Listener]:
+        self.say(describe_plan(plan, directory))
+        with TrainingDisplay(plan, self.console) as self.display:
+            yield self.display.update
+        self.display = None
+
+    def result(self, plan: Plan, trained: Trained) -> None:
+        self.say(describe_result(plan, trained))
+
+
 def describe_plan(plan: Plan, directory: Any) -> str:
     """One paragraph before a run."""
-    schedule, config = plan.schedule, plan.preset.config
-    text = f"training {plan.options.algorithm} ({plan.options.variant}) on {plan.dataset.name or 'the dataset'}: "
-    text += f"{plural(len(schedule.seeds), 'seed')}, {config.steps:,} steps"
-    if hasattr(config, "critic_steps"):
-        text += f" after {config.critic_steps:,} of the critic"
-    if hasattr(config, "slots"):
+    schedule, config, phases = plan.schedule, plan.config, plan.algorithm.phases(plan.config)
+    text = f"training {plan.algorithm.name} ({plan.options.variant}) on {plan.dataset.name or 'the dataset'}: "
+    text += f"{plural(len(schedule.seeds), 'seed')}, {' + '.join(f'{phase.steps:,}' for phase in phases)} steps"
+    if plan.algorithm.needs.reachable:
         text += f", {config.batch} + {config.slots} pairs per step"
     text += f", every {schedule.eval_every:,} steps {plan.preset.episodes} episodes in {plan.env}" if plan.env else ""
     text += "" if plan.env else "; no environment is known, so nothing is scored (--env names one)"
     shown = "states as they are" if plan.normaliser.is_identity else "states normalised"
-    shown += f", rewards {plan.preset.reward_shift:+g}" if plan.preset.reward_shift else ""
+    scale, shift = plan.reward_scale, plan.preset.shown.reward_shift
+    shown += f", rewards times {scale:.3g}" if scale != 1 else ""
+    shown += f", rewards {shift:+g}" if shift else ""
     return f"{text}; {shown}\nsettings: {settings_text(config)}\nrun directory: {directory}"
 
 
 def settings_text(config: Any) -> str:
     """Every number of a preset, as `--set` takes them."""
     values = ((each.name, getattr(config, each.name)) for each in dataclasses.fields(config))
-    return " ".join(f"{name}={_setting(value)}" for name, value in values)
-
-
-def _setting(value: Any) -> str:
-    if isinstance(value, tuple):
-        return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value).lower() if isinstance(value, bool) else str(value)
+    return " ".join(f"{name}={setting_text(value)}" for name, value in values)
 
 
 def describe_result(plan: Plan, trained: Trained) -> str:

@@ -1,96 +1,82 @@
 """From data to one page: the maze of the first run, or any dataset, with every method side by side."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
-from stacq.algos import ALGORITHMS
+from stacq.algos import names
 from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
+from stacq.data.registry import family_of
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
 from stacq.errors import InputError
 from stacq.files import check_writable
-from stacq.pipeline import Stages, tell_concerns, train
-from stacq.policy import Policy
-from stacq.reach.build import ReachConfig
-from stacq.reach.criterion import CriterionName
+from stacq.pipeline.options import MAZE, Comparison, Options, Stages
+from stacq.pipeline.plan import Plan, make_plan, short_name
+from stacq.pipeline.reporter import Reporter
+from stacq.pipeline.train import train
+from stacq.pipeline.trained import Trained
+from stacq.policies import Policy
+from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets
-from stacq.report.page import MazePicture, Rollout, read_run, write_page
+from stacq.report.page import MazePicture, Rollout, write_page
 from stacq.report.statistics import describe, difference
 from stacq.report.tables import plural
+from stacq.runs.summary import read_run
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
-from stacq.training.job import Options, Trained, check_options, label, named, short_name
 from stacq.types import Array, Floats, Infos
 
-MAZES = "stacq/maze-"
-MAZE = f"{MAZES}stitching-v0"
-METHODS = ("stacq", "td3bc", "bc")
 MOST_STITCHES = 400  # drawn; a dataset has hundreds of thousands
 ARROWS_PER_CELL = 2  # along each axis
 
 
-@dataclass(frozen=True)
-class FirstRun:
-    """What is trained on what, and where it goes."""
-
-    source: str = MAZE
-    methods: tuple[str, ...] = METHODS
-    seeds: int = 5
-    steps: int | None = None
-    env: str | None = None  # where policies are scored, if the data does not say
-    small: bool = True
-    recipe: str | None = None  # for dynamics; by default what fits the size of the training
-    criterion: CriterionName = "paper"
-    out: Path = Path("runs")
-    workers: int | None = None
-    conventions: Conventions = NOTHING_STATED  # what the file does not say of itself
-
-
-def first_run(job: FirstRun) -> Path:
+def compare_methods(
+    job: Comparison, conventions: Conventions = NOTHING_STATED, reporter: Reporter = Reporter()
+) -> Path:
     """Train every method, compare them, and write the page; what was made before is reused."""
-    if not job.methods:
-        raise InputError("no methods", where="--algos", expected=f"some of {', '.join(ALGORITHMS)}", fix="leave it out")
-    console = Console(markup=False)
-    infos: Infos = "all" if job.source.startswith(MAZES) else ()  # which path a walk follows
-    dataset = load(job.source, infos=infos, conventions=job.conventions)
-    console.print(_announced(job, dataset), soft_wrap=True)
-    tell_concerns(dataset, console)
-    every = [
-        named(Options(method, seeds=job.seeds, steps=job.steps, env=job.env, small=job.small), dataset)
-        for method in job.methods
-    ]
-    for options in every:
-        check_options(dataset, options)
-    stages = Stages(preset=job.recipe, reach=ReachConfig(criterion=job.criterion))
+    if not job.algos:
+        raise InputError("no methods", where="--algos", expected=f"some of {', '.join(names())}", fix="leave it out")
+    source = job.source or MAZE
+    in_maze = family_of(source) == "plane-maze"
+    infos: Infos = "all" if in_maze else ()  # which path a walk follows
+    dataset = load(source, infos=infos, conventions=conventions)
+    plans = [make_plan(dataset, _options(job, method)) for method in job.algos]
     check_writable(job.out / "page.html")
-    found = {}
-    for number, options in enumerate(every, 1):
-        console.print(f"\n{number}/{len(job.methods) + 1} {label(options)}", style="bold")
-        found[label(options)] = train(dataset, options, stages, root=job.out, workers=job.workers, concerns=False)
-    console.print(f"\n{len(job.methods) + 1}/{len(job.methods) + 1} the page", style="bold")
+    reporter.say(_announced(plans, dataset, source))
+    reporter.concerns(dataset)
+    stages = Stages(dynamics_preset=job.dynamics_preset, reach=ReachConfig(criterion=job.criterion))
+    found: dict[str, Trained] = {}
+    for number, plan in enumerate(plans, 1):
+        reporter.say(f"\n{number}/{len(plans) + 1} {plan.label}")
+        found[plan.label] = train(
+            dataset, plan.options, stages, root=job.out, workers=job.workers, reporter=reporter, concerns=False
+        )
+    reporter.say(f"\n{len(plans) + 1}/{len(plans) + 1} the page")
     maze = _maze_of(dataset)
     picture = None if maze is None else draw_maze(dataset, maze, found)
     if picture is not None:
-        console.print(success_text(picture), soft_wrap=True)
+        reporter.say(success_text(picture))
     runs = [read_run(trained.directory) for trained in found.values()]
     page = write_page(job.out / f"{short_name(dataset)}.html", runs, title=_title(dataset, maze), maze=picture)
-    console.print(f"page: {page}", soft_wrap=True)
+    reporter.say(f"page: {page}")
     return page
 
 
-def _announced(job: FirstRun, dataset: Dataset) -> str:
+def _options(job: Comparison, method: str) -> Options:
+    return Options(method, seeds=job.seeds, steps=job.steps, env=job.env, small=not job.full)
+
+
+def _announced(plans: Sequence[Plan], dataset: Dataset, source: str) -> str:
     """What comes, before anything long begins."""
-    names = [label(named(Options(method), dataset)) for method in job.methods]
-    methods = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    what = f"{dataset.name or job.source}, {len(dataset):,} rows"
-    text = f"{what}: {methods}, {plural(job.seeds, 'seed')} each, then one page"
-    if job.source.startswith(MAZES):
+    labels = [plan.label for plan in plans]
+    methods = " and ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
+    what = f"{dataset.name or source}, {len(dataset):,} rows"
+    text = f"{what}: {methods}, {plural(plans[0].options.seeds, 'seed')} each, then one page"
+    if family_of(source) == "plane-maze":
         return f"{text}; two or three minutes on two cores"
     return f"{text}; every training says how long it will take"
 

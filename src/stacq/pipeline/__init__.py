@@ -1,0 +1,1 @@
+"""From a dataset to trained and scored policies, stage by stage."""

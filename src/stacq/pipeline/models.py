@@ -1,0 +1,189 @@
+"""Dynamics and reachable sets, each with its report: the stages that are verbs of their own too."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from stacq.artefacts import cache_directory, check_place
+from stacq.data.dataset import Dataset
+from stacq.data.registry import family_of
+from stacq.dynamics.fit import PRESETS, Fit, FitConfig, fit, lengthened
+from stacq.dynamics.models import KIND, Dynamics
+from stacq.dynamics.quality import measure
+from stacq.errors import InputError, check_choice
+from stacq.files import alone, check_writable, write_json
+from stacq.pipeline.options import Stages
+from stacq.pipeline.reporter import Reporter
+from stacq.reach.build import kept_at, reachable_sets, resolved
+from stacq.reach.config import Engine, ReachConfig
+from stacq.reach.sets import ReachableSets
+from stacq.reach.stitching import Stitching, stitching
+from stacq.report.dynamics_figure import draw_quality
+from stacq.report.inspect import picture_path
+from stacq.report.reach_figure import draw_stitching
+from stacq.report.summary_figure import figure_format, save_figure
+
+QUALITY = "quality.json"
+
+
+class Fitted(NamedTuple):
+    """Dynamics and the directory they lie in."""
+
+    dynamics: Dynamics
+    directory: Path
+
+
+class Found(NamedTuple):
+    """Reachable sets, and what they join."""
+
+    sets: ReachableSets
+    stitching: Stitching
+
+
+def fit_dynamics(
+    dataset: Dataset,
+    recipe: str,
+    *,
+    epochs: int | None = None,
+    seed: int = 0,
+    out: Path | None = None,
+    reporter: Reporter = Reporter(),
+) -> Fitted:
+    """Fit, report, save; dynamics that were fitted before with the same data and options are reused."""
+    check_choice("the recipe", recipe, PRESETS, where="dynamics")
+    fitting = PRESETS[recipe] if epochs is None else replace(PRESETS[recipe], max_epochs=epochs, least_steps=0)
+    config = lengthened(replace(fitting, seed=seed), dataset)
+    if out is not None:
+        return _fitted(dataset, config, recipe, out, reporter)
+    directory = cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
+    found = _fitted_before(dataset, directory, reporter) if (directory / QUALITY).exists() else None
+    if found is not None:
+        return found
+    check_writable(directory)
+    with alone(directory, lambda: reporter.say("another process is fitting these dynamics: waiting for it")):
+        if directory.exists():
+            found = _fitted_before(dataset, directory, reporter)
+            if found is not None:
+                return found
+            reporter.say("fitted before, but the rows held out were not kept: fitting again")
+        return _fitted(dataset, config, recipe, directory, reporter)
+
+
+def _fitted_before(dataset: Dataset, directory: Path, reporter: Reporter) -> Fitted | None:
+    """What the cache holds, with its report; nothing if the rows held out are not in it."""
+    before = Dynamics.load(directory)
+    if not len(before.held_out):
+        return None
+    reporter.say(f"fitted before: {directory}")
+    try:
+        reporter.fitted(json.loads((directory / QUALITY).read_text(encoding="utf-8")), directory)
+    except (OSError, ValueError, KeyError, TypeError):  # stopped between the fit and its report
+        _report(Fit(before, ()), dataset, directory, reporter)
+    return Fitted(before, directory)
+
+
+def _fitted(dataset: Dataset, config: FitConfig, recipe: str, directory: Path, reporter: Reporter) -> Fitted:
+    check_place(directory, KIND)
+    check_writable(directory)
+    reporter.say(f"{config.forward_members} forward and {config.inverse_members} inverse members, {recipe} recipe")
+    with reporter.progress("fitting dynamics", config.max_epochs, "epochs") as update:
+        done = fit(dataset, config, on_epoch=lambda curve: update(curve.epoch + 1, kept=curve.epoch == 0))
+    done.dynamics.save(directory)
+    _report(done, dataset, directory, reporter)
+    reporter.say(f"dynamics: {directory} (picture: fit.png, numbers: {QUALITY})")
+    return Fitted(done.dynamics, directory)
+
+
+def _report(done: Fit, dataset: Dataset, directory: Path, reporter: Reporter) -> None:
+    quality = measure(done, dataset)
+    reporter.fitted(quality, directory)
+    save_figure(draw_quality(quality, done.curves), directory / "fit.png")
+    write_json(directory / QUALITY, {**quality.to_json(), "curves": [curve.to_json() for curve in done.curves]})
+
+
+def find_reachable(
+    dataset: Dataset,
+    dynamics: Dynamics,
+    config: ReachConfig,
+    *,
+    engine: Engine | None = None,
+    picture: Path | None = None,
+    reporter: Reporter = Reporter(),
+) -> Found:
+    """Reachable sets with their report and picture; sets that were found before are reused."""
+    directory = kept_at(dataset, dynamics, config)
+    picture = picture or picture_path(dataset, f"-reach-{directory.name[:8]}")
+    check_picture(picture)
+    engine = engine or ("cpu" if jax.default_backend() == "cpu" else "gpu")
+    with reporter.progress("reachable sets", len(dataset), "states") as update:
+        sets = reachable_sets(dataset, dynamics, config, engine=engine, progress=update, log=reporter.say)
+    found = stitching(sets, dataset)
+    save_figure(draw_stitching(dataset, sets, found), picture)
+    reporter.reachable(found, sets.config, directory, picture)
+    return Found(sets, found)
+
+
+def reach_dataset(dataset: Dataset, stages: Stages, picture: Path | None, reporter: Reporter) -> Found:
+    """Reachable sets of a dataset, with dynamics that are named, or fitted first."""
+    resolved(stages.reach)
+    if picture:
+        check_picture(picture)
+    if stages.dynamics and stages.dynamics_preset:
+        raise InputError(
+            "both dynamics and a recipe for them were named",
+            where="stacq reach",
+            expected="one of --dynamics and --dynamics-preset",
+            fix="leave one out",
+        )
+    dynamics = made_dynamics(dataset, stages, reporter=reporter).dynamics
+    return find_reachable(dataset, dynamics, stages.reach, engine=stages.engine, picture=picture, reporter=reporter)
+
+
+def made_dynamics(dataset: Dataset, stages: Stages, *, small: bool = False, reporter: Reporter) -> Fitted:
+    """Taken from where the user says, or fitted."""
+    if stages.dynamics is not None:
+        return Fitted(Dynamics.load(stages.dynamics), Path(stages.dynamics))
+    return fit_dynamics(dataset, stages.dynamics_preset or usual_recipe(dataset, small=small), reporter=reporter)
+
+
+def usual_recipe(dataset: Dataset, *, small: bool = False) -> str:
+    """AntMaze's states are learned from as they are, and the dynamics decide about that."""
+    as_they_are = family_of(dataset.name) == "antmaze"
+    if small:
+        return "small-antmaze" if as_they_are else "small"
+    return "paper-antmaze" if as_they_are else "default"
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a place or a format that cannot be drawn to, before anything long begins."""
+    figure_format(path)
+    check_writable(path)
+
+
+def reach_facts(found: Stitching) -> dict[str, Any]:
+    """What a page shows of reachable sets."""
+    return {
+        "set_sizes": {str(size): count for size, count in found.size_histogram},
+        "extra_per_state": found.extra,
+        "criterion": found.criterion,
+        "recall": found.recall,
+        "worst_dimension": found.known["worst_dimension"] if found.known else None,
+    }
+
+
+def dynamics_facts(directory: Path) -> Mapping[str, Any]:
+    """What a page shows of dynamics; nothing where they were fitted elsewhere."""
+    try:
+        found = json.loads((directory / QUALITY).read_text(encoding="utf-8"))["normalised"]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return {
+        "dimensions": list(range(len(found["ensemble"]))),
+        "normalised_error": found["ensemble"],
+        "single_member_error": found["member"],
+        "persistence_error": found["identity"],
+    }

@@ -1,0 +1,146 @@
+"""Everything one may choose about a training, without the code behind it: the library and the command line share it."""
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import NoneType
+from typing import Annotated, Any, Literal
+
+from tyro.conf import OmitArgPrefixes, Positional, Suppress, arg
+
+from stacq.errors import InputError
+from stacq.reach.config import CriterionName, Engine, ReachConfig
+
+RECOMMENDED = "recommended"
+"""In the place of a variant's name: the one that suits the data best, as far as it was measured."""
+MAZE = "stacq/maze-stitching-v0"
+METHODS = ("stacq", "td3bc", "bc")
+RecipeName = Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is trained and how it is scored. What is None comes from the preset or the dataset."""
+
+    algorithm: Annotated[str, arg(aliases=("--algo",))] = "stacq"
+    """Its name, as `stacq algos` lists them; or a Python file of your own that holds an ALGORITHM."""
+    variant: str = RECOMMENDED
+    """A named bundle of settings, such as `paper` or `robust` for StaCQ; `stacq algos` lists them."""
+    small: bool = False
+    """Small networks and fewer steps, for a laptop."""
+    seeds: int = 5
+    """How many; they train side by side."""
+    first_seed: int = 0
+    """The others follow it."""
+    steps: int | None = None
+    """Gradient steps; by default the preset's: a million at full size, far fewer in the mazes and with --small."""
+    eval_every: int | None = None
+    """Steps between evaluations; by default 200 evaluations in all, in the mazes and with --small 20."""
+    episodes: int | None = None
+    """Per evaluation; by default 10, in AntMaze 100."""
+    env: str | None = None
+    """Gymnasium id to score in; by default the one the data names."""
+    evaluate: bool = True
+    """Score policies while they are trained."""
+    top: float = 1.0
+    """Learn from this share of the episodes, the best by return."""
+    own_only: bool = False
+    """Reduce reachable sets to the own successor: what does reachability itself buy?"""
+    settings: Annotated[tuple[str, ...], arg(aliases=("--set",))] = ()
+    """Hyperparameters as name=value, such as learning_rate=1e-4 hidden=128,128."""
+    checkpoint_seconds: Suppress[float] = 60.0
+    """Between two checkpoints."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.settings, Mapping):
+            object.__setattr__(self, "settings", settings_from(self.settings))
+
+
+@dataclass(frozen=True)
+class Stages:
+    """How the stages before the training are made, where an algorithm needs them."""
+
+    dynamics: Path | None = None
+    """Directory of dynamics that were fitted already."""
+    dynamics_preset: RecipeName | None = None
+    """The recipe for dynamics; by default a small one with --small, else what measured best for this kind of data."""
+    reach: OmitArgPrefixes[ReachConfig] = ReachConfig()
+    engine: Engine | None = None
+    """Which engine searches the boxes; both give the same sets. Default: the GPU's where there is one."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """From data to one page: train several methods, compare them. Without a dataset: a maze one can watch."""
+
+    source: Positional[str | None] = None
+    """A file, a Minari directory or id, or a name; by default the continuous maze that comes with stacq."""
+    algos: tuple[str, ...] = METHODS
+    """What to train, one after the other; `stacq algos` lists them."""
+    seeds: int = 5
+    """Of each; they train side by side."""
+    steps: int | None = None
+    """Gradient steps of each; by default what the preset has."""
+    env: str | None = None
+    """Gymnasium id to score in; by default the one the data names."""
+    dynamics_preset: RecipeName | None = None
+    """The recipe for dynamics; by default a small one, with --full what measured best."""
+    criterion: CriterionName = "paper"
+    """Which test of reachability."""
+    full: bool = False
+    """Networks of full size and a million steps instead of what a laptop can do; the maze has one size."""
+    workers: int | None = None
+    """Processes that evaluate; by default one per core."""
+    out: Path = Path("runs")
+    """Folder for the run directories and the page."""
+
+
+def settings_from(chosen: Mapping[str, Any]) -> tuple[str, ...]:
+    """{"alpha": 1.0, "hidden": (64, 64)} as texts: alpha=1.0 hidden=64,64."""
+    return tuple(f"{name}={setting_text(value)}" for name, value in chosen.items())
+
+
+def setting_text(value: Any) -> str:
+    """A value as `--set` takes it."""
+    if isinstance(value, tuple | list):
+        return ",".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+def options_from(options: Options | str | None, keywords: Mapping[str, Any]) -> Options:
+    """Options as people write them in Python: whole, by an algorithm's name, or by keywords on top of either."""
+    known = [field.name for field in dataclasses.fields(Options)]
+    for name in keywords:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            raise InputError(
+                f"there is no option {name!r}",
+                where="stacq.train",
+                expected=", ".join(known),
+                fix=f"did you mean {near[0]}=...?" if near else "check the name",
+            )
+    whole = Options(options) if isinstance(options, str) else Options() if options is None else options
+    if not isinstance(whole, Options):
+        raise InputError(f"options is {options!r}", expected='stacq.Options("stacq", ...), or an algorithm\'s name')
+    return dataclasses.replace(whole, **keywords)
+
+
+def check_kinds(options: Options) -> None:
+    """What is easily mistaken in Python, where nothing else looks at types."""
+    number = "a plain whole number, such as 10"
+    kinds: dict[str, tuple[tuple[type, ...], str]] = {
+        "algorithm": ((str,), "a name, such as 'stacq'"),
+        "variant": ((str,), "a name, such as 'paper'"),
+        "seeds": ((int,), "how many, such as 5; `first_seed` says where from"),
+        "first_seed": ((int,), number),
+        **dict.fromkeys(("steps", "eval_every", "episodes"), ((int, NoneType), number)),
+        "top": ((int, float), "a share, such as 0.1"),
+        "settings": ((tuple, list), 'a dictionary such as {"batch": 64}, or texts such as ("batch=64",)'),
+    }
+    for name, (wanted, expected) in kinds.items():
+        if not isinstance(value := getattr(options, name), wanted):
+            raise InputError(f"{name} is {value!r}", where="options of the training", expected=expected)

@@ -1,0 +1,200 @@
+"""Options resolved against a dataset: checked once, before anything long begins."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from stacq import algos
+from stacq.algos.algorithm import Algorithm
+from stacq.algos.settings import Preset, changed, preset, recommended
+from stacq.algos.world import own_only, pair_slots
+from stacq.data.dataset import Dataset
+from stacq.data.normaliser import Normaliser
+from stacq.data.select import best_episodes
+from stacq.dynamics.models import Dynamics
+from stacq.envs.gym import check_match, facts_of, make_env
+from stacq.errors import InputError
+from stacq.evaluation import Counting, reference_task
+from stacq.pipeline.options import RECOMMENDED, Options, check_kinds
+from stacq.reach.sets import ReachableSets
+from stacq.runs.directory import RUNS
+from stacq.training.evaluations import Scoring
+from stacq.training.task import Schedule, check_schedule, total_steps
+
+LEAST_EVERY = 100  # steps between two evaluations, unless fewer are asked for
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Nothing is left to decide. Dynamics and sets come in when they are made."""
+
+    options: Options
+    algorithm: Algorithm
+    preset: Preset
+    dataset: Dataset  # the part that is learned from
+    env: str | None
+    dynamics: Dynamics | None = None
+    sets: ReachableSets | None = None
+
+    @property
+    def config(self) -> Any:
+        return self.preset.config
+
+    @property
+    def label(self) -> str:
+        return label(self.algorithm, self.options)
+
+    @property
+    def schedule(self) -> Schedule:
+        return _schedule(self.algorithm, self.options, self.preset)
+
+    @property
+    def steps(self) -> int:
+        return total_steps(self.algorithm.phases(self.config))
+
+    @property
+    def scoring(self) -> Scoring | None:
+        """How the policies are scored; None where no environment is known."""
+        if self.env is None:
+            return None
+        shift, scale = self.preset.shown.reward_shift, self.reward_scale
+        counting = Counting(self.algorithm.discount(self.config), shift, scale)
+        return Scoring(self.env, self.preset.episodes, counting, self.label, self.dataset.name)
+
+    @cached_property
+    def normaliser(self) -> Normaliser:
+        """With dynamics, states are shown as these were fitted."""
+        if self.dynamics is not None:
+            return self.dynamics.normaliser
+        if self.preset.shown.normalise:
+            return Normaliser.fit(self.dataset.observations)
+        return Normaliser.identity(self.dataset.observation_size)
+
+    @cached_property
+    def reward_scale(self) -> float:
+        return self.preset.shown.scale(self.dataset)
+
+    def with_models(self, dynamics: Dynamics, sets: ReachableSets) -> "Plan":
+        """With dynamics and sets; refused if they were made from something else."""
+        sets.check(self.dataset)
+        _check_made_for(sets, self.dataset, dynamics)
+        sets = own_only(sets) if self.options.own_only else sets
+        chosen = self.preset
+        if not any(setting.startswith("slots=") for setting in self.options.settings):
+            slots = pair_slots(sets, self.config.batch)
+            chosen = replace(chosen, config=replace(self.config, slots=slots))
+        return replace(self, preset=chosen, dynamics=dynamics, sets=sets)
+
+    def manifest(self) -> dict[str, Any]:
+        """What config.json says: enough to tell whether two runs are the same, and to do one again."""
+        return {
+            "algorithm": self.algorithm.name,
+            "variant": self.options.variant,
+            "label": self.label,
+            "dataset": self.dataset.name,
+            "dataset_hash": self.dataset.fingerprint,
+            "dynamics_hash": None if self.dynamics is None else self.dynamics.fingerprint,
+            "reach": None if self.sets is None else dict(self.sets.config),
+            "env": self.env,
+            "seeds": list(self.schedule.seeds),
+            "total_steps": self.steps,
+            "eval_every": self.schedule.eval_every,
+            "episodes": self.preset.episodes,
+            "top": self.options.top,
+            "own_only": self.options.own_only,
+            "normalise": not self.normaliser.is_identity,
+            "reward_scale": self.reward_scale,
+            "reward_shift": self.preset.shown.reward_shift,
+            "config": asdict(self.config),
+        }
+
+
+def make_plan(dataset: Dataset, options: Options) -> Plan:
+    """Refuse what cannot be trained before hours go into its dynamics. The environment is made once, to look at it."""
+    if not isinstance(dataset, Dataset):
+        raise InputError(f"dataset is {dataset!r:.80}", expected="a Dataset, or what `stacq.load` takes")
+    check_kinds(options)
+    algorithm = algos.find(options.algorithm)
+    options = replace(options, algorithm=algorithm.name, variant=_variant(algorithm, options, dataset))
+    chosen = _chosen(algorithm, dataset, options)
+    for name, count, example in (("seeds", options.seeds, 5), ("episodes", chosen.episodes, 10)):
+        if count < 1:
+            raise InputError(f"{count} {name}", expected="at least one", fix=f"use --{name} {example}")
+    if options.own_only and not algorithm.needs.reachable:
+        raise InputError(
+            f"{algorithm.name} has no reachable sets to reduce", where="own_only", expected="StaCQ", fix="leave it out"
+        )
+    check_schedule(algorithm, chosen.config, _schedule(algorithm, options, chosen))
+    env = _environment(dataset, options)
+    part = dataset if options.top == 1 else best_episodes(dataset, options.top)
+    return Plan(options, algorithm, chosen, part, env)
+
+
+def _variant(algorithm: Algorithm, options: Options, dataset: Dataset) -> str:
+    """Its own name: which one is recommended depends on the data."""
+    return recommended(algorithm, dataset.name) if options.variant == RECOMMENDED else options.variant
+
+
+def label(algorithm: Algorithm, options: Options) -> str:
+    """A name for tables and pictures, with the variant's own name."""
+    name = f"{100 * options.top:g} % {algorithm.title}" if options.top < 1 else algorithm.title
+    parts = [] if options.variant == "paper" else [options.variant]
+    parts += ["own successors"] * options.own_only
+    return f"{name} ({', '.join(parts)})" if parts else name
+
+
+def _chosen(algorithm: Algorithm, dataset: Dataset, options: Options) -> Preset:
+    """The preset with the options on top of it; the number of slots is the preset's still."""
+    found = preset(algorithm, dataset.name, variant=options.variant, small=options.small)
+    config = found.config
+    if options.steps is not None:
+        config = replace(config, **dict.fromkeys(algorithm.counts, options.steps))
+    episodes = found.episodes if options.episodes is None else options.episodes
+    return replace(found, config=changed(config, tuple(options.settings)), episodes=episodes)
+
+
+def _schedule(algorithm: Algorithm, options: Options, chosen: Preset) -> Schedule:
+    phases = algorithm.phases(chosen.config)
+    turn = max(len(phase.updates) for phase in phases)
+    usual = max(phases[-1].steps // chosen.evaluations, LEAST_EVERY) // turn * turn
+    every = usual if options.eval_every is None else options.eval_every
+    seeds = tuple(range(options.first_seed, options.first_seed + options.seeds))
+    return Schedule(seeds, every, options.checkpoint_seconds)
+
+
+def _environment(dataset: Dataset, options: Options) -> str | None:
+    """Where policies are scored: as asked, else where the data says it was recorded."""
+    name = options.env or dataset.env_id
+    if not options.evaluate or name is None:
+        return None
+    check_match(dataset, facts_of(make_env(name), name))
+    reference_task(dataset.name, name)
+    return name
+
+
+def _check_made_for(sets: ReachableSets, dataset: Dataset, dynamics: Dynamics) -> None:
+    """Sets of other models would train without a warning, and in the same run directory."""
+    for name, found in (("dataset", dataset.fingerprint), ("dynamics", dynamics.fingerprint)):
+        made_from = sets.parents.get(name, found)
+        if made_from != found:
+            raise InputError(
+                f"these reachable sets were made from another {name} (hash {made_from[:12]})",
+                where=dataset.name or "dataset",
+                expected=f"sets made from this {name}, hash {found[:12]}",
+                fix="make them again with `stacq.reachable_sets(dataset, dynamics)`",
+            )
+
+
+def run_directory(plan: Plan, root: Path = RUNS) -> Path:
+    """The same options on the same data have the same directory, so that the same command goes on with its run."""
+    text = json.dumps(plan.manifest(), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return root / f"{short_name(plan.dataset)}-{plan.algorithm.name}-{plan.options.variant}-{digest}"
+
+
+def short_name(dataset: Dataset) -> str:
+    """What files about a dataset are called."""
+    return (dataset.name or "dataset").removeprefix("stacq/").replace("/", "-")

@@ -1,0 +1,155 @@
+"""The stages of a training, each of one shape: work in, the same work with one more thing made out.
+
+What a page shows of a stage is written into the run directory as soon as there is one, so that the page of a killed
+run has it.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stacq.algos.world import make_world
+from stacq.files import write_json
+from stacq.pipeline.models import Fitted, dynamics_facts, find_reachable, made_dynamics, reach_facts
+from stacq.pipeline.options import Stages
+from stacq.pipeline.plan import Plan, run_directory
+from stacq.pipeline.reporter import Reporter
+from stacq.pipeline.trained import Trained, read_trained
+from stacq.policies import Space
+from stacq.reach.ways import leading_actions
+from stacq.runs.directory import RUNS, Run
+from stacq.runs.finished import RESULT
+from stacq.runs.summary import result_of
+from stacq.training.pace import Listener
+from stacq.training.task import Task
+from stacq.training.train import train as train_seeds
+from stacq.types import Float32s
+
+TOLD_EVERY = 30.0  # seconds between two words about a preparation
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """A training on its way: the plan, where it goes, and what the stages have made so far."""
+
+    plan: Plan
+    stages: Stages = Stages()
+    reporter: Reporter = Reporter()
+    out: Path | None = None
+    root: Path = RUNS
+    workers: int | None = None
+    tensorboard: bool = False
+    fitted: Fitted | None = None
+    facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # files of the run directory
+    actions: Float32s | None = None  # that lead to reachable states
+    trained: Trained | None = None
+
+    @property
+    def directory(self) -> Path:
+        return self.out or run_directory(self.plan, self.root)
+
+
+Stage = Callable[[Work], Work]
+
+
+def with_dynamics(work: Work) -> Work:
+    """Fitted here, or taken from where the user says."""
+    plan, stages = work.plan, work.stages
+    if not plan.algorithm.needs.reachable:
+        if stages.dynamics is not None:
+            work.reporter.say(f"note: {plan.algorithm.name} needs no dynamics; {stages.dynamics} is not used")
+        return work
+    fitted = made_dynamics(plan.dataset, stages, small=plan.options.small, reporter=work.reporter)
+    return replace(work, fitted=fitted, facts={**work.facts, "dynamics.json": dynamics_facts(fitted.directory)})
+
+
+def with_sets(work: Work) -> Work:
+    """Which states of the data one step can reach."""
+    if work.fitted is None:
+        return work
+    plan, dynamics = work.plan, work.fitted.dynamics
+    found = find_reachable(plan.dataset, dynamics, work.stages.reach, engine=work.stages.engine, reporter=work.reporter)
+    facts = {**work.facts, "reach.json": reach_facts(found.stitching)}
+    return replace(work, plan=plan.with_models(dynamics, found.sets), facts=facts)
+
+
+def with_data(work: Work) -> Work:
+    """Data that the algorithm makes itself, from the dataset."""
+    make = work.plan.algorithm.needs.data
+    if make is None:
+        return work
+    return replace(work, plan=replace(work.plan, dataset=make(work.plan.dataset, work.plan.config, work.reporter.say)))
+
+
+def with_actions(work: Work) -> Work:
+    """The actions that lead to reachable states, where they are pulled to: on a CPU they take minutes to find."""
+    plan = work.plan
+    if plan.dynamics is None or plan.sets is None or not plan.algorithm.needs.leading_actions(plan.config):
+        return work
+    if (work.directory / RESULT).exists():
+        return work
+    told = time.monotonic()
+
+    def found(count: int, wanted: int) -> None:
+        nonlocal told
+        if count < wanted and time.monotonic() - told >= TOLD_EVERY:
+            told = time.monotonic()
+            work.reporter.say(f"found {count:,} of {wanted:,} actions")
+
+    actions = leading_actions(plan.dataset, plan.dynamics, plan.sets, progress=found, log=work.reporter.say)
+    return replace(work, actions=actions)
+
+
+def with_policies(work: Work) -> Work:
+    """Train, evaluate at the same time and sum up; or go on with a run that was stopped, or read a finished one."""
+    plan, directory = work.plan, work.directory
+    with Run(directory, plan.manifest(), tensorboard=work.tensorboard, resume=True) as run:
+        for name, values in work.facts.items():
+            if values:
+                write_json(directory / name, values)
+        if (directory / RESULT).exists():
+            work.reporter.say(f"trained before: {directory}")
+        else:
+            with work.reporter.training(plan, directory) as listener:
+                _train(work, run, listener)
+            write_json(directory / RESULT, result_of(directory))
+    trained = read_trained(directory, plan.sets)
+    work.reporter.result(plan, trained)
+    return replace(work, trained=trained)
+
+
+def _train(work: Work, run: Run, listener: Listener) -> None:
+    plan = work.plan
+    train_seeds(
+        make_task(plan, work.actions),
+        plan.schedule,
+        run,
+        scoring=plan.scoring,
+        workers=work.workers,
+        listener=listener,
+        say=work.reporter.say,
+    )
+
+
+def make_task(plan: Plan, actions: Float32s | None = None) -> Task:
+    """Everything on the device."""
+    dataset = plan.dataset
+    world = make_world(
+        dataset,
+        plan.normaliser,
+        plan.dynamics,
+        plan.sets,
+        ways=actions,
+        reward_scale=plan.reward_scale,
+        reward_shift=plan.preset.shown.reward_shift,
+        every_row=not plan.algorithm.needs.successors,
+    )
+    bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
+    return Task(plan.algorithm, plan.config, world, Space(plan.normaliser, *bounds))
+
+
+STAGES: tuple[Stage, ...] = (with_dynamics, with_sets, with_data, with_actions, with_policies)

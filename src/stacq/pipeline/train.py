@@ -1,0 +1,70 @@
+"""All the way from data to scored policies: one row of stages, the same for library, command line and studies."""
+
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from stacq.data.dataset import Dataset
+from stacq.data.load import load
+from stacq.errors import InputError
+from stacq.files import home
+from stacq.pipeline.options import Options, Stages, options_from
+from stacq.pipeline.plan import make_plan
+from stacq.pipeline.reporter import Reporter
+from stacq.pipeline.stages import STAGES, Work
+from stacq.pipeline.trained import Trained
+from stacq.reach.build import resolved
+from stacq.reach.config import ReachConfig
+from stacq.runs.directory import RUNS, check_free
+
+
+def train(
+    dataset: Dataset | Path | str,
+    options: Options | str | None = None,
+    stages: Stages = Stages(),
+    *,
+    out: Path | str | None = None,
+    root: Path | str = RUNS,
+    workers: int | None = None,
+    tensorboard: bool = False,
+    reporter: Reporter | None = None,
+    concerns: bool = True,
+    **keywords: Any,
+) -> Trained:
+    """Train policies on a dataset, or on what `stacq.load` takes; every stage that was made before is reused.
+
+    Options are given whole, or by keywords: `train(data, algorithm="td3bc", settings={"alpha": 1.0})`. The run
+    directory is `out`, else one under `root` that the options name; called again, a run goes on where it stopped.
+    Nothing is printed without a `reporter`, such as `stacq.ConsoleReporter()`. With `concerns` it is told first what
+    looks wrong with the data.
+    """
+    chosen = options_from(options, keywords)
+    if not isinstance(stages, Stages) or not isinstance(stages.reach, ReachConfig):
+        raise InputError(f"stages is {stages!r}", expected="stacq.Stages(..., reach=stacq.ReachConfig(...))")
+    resolved(stages.reach)
+    data = load(dataset) if isinstance(dataset, str | Path) else dataset
+    told = reporter or Reporter()
+    plan = make_plan(data, chosen)
+    if out is not None:
+        check_free(Path(out))
+    if concerns:
+        told.concerns(plan.dataset)
+    keep_compiled()
+    place = None if out is None else Path(out)
+    work = Work(plan, stages, told, place, Path(root), workers=workers, tensorboard=tensorboard)
+    for stage in STAGES:
+        work = stage(work)
+    assert work.trained is not None
+    return work.trained
+
+
+def keep_compiled() -> None:
+    """Compiled programs are kept in the cache directory, so that a second start does not compile again."""
+    if getattr(jax.config, "jax_compilation_cache_dir", None) is None:
+        settings = {
+            "jax_compilation_cache_dir": str(home() / "compiled"),
+            "jax_persistent_cache_min_compile_time_secs": 1.0,
+        }
+        for name, value in settings.items():
+            jax.config.update(name, value)  # type: ignore[no-untyped-call]

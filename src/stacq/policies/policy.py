@@ -1,0 +1,216 @@
+"""What every policy shares: the normaliser and the action bounds inside, checks, and files that cannot run code."""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from stacq.data.normaliser import Normaliser
+from stacq.errors import InputError
+from stacq.types import Float32s, Floats
+
+if TYPE_CHECKING:
+    from stacq.policies.mlp import MLPPolicy, Output
+    from stacq.policies.networks import Activation
+
+FORMAT = "stacq.policy.v1"
+Actor = Callable[[Floats, np.random.Generator], Floats]
+"""What can be evaluated: (observation, random generator) -> action. The generator is the episode's own.
+
+A policy that remembers something between steps has `begin()`, which gives an actor for one episode.
+"""
+
+
+class Space(NamedTuple):
+    """Between the outside world and the networks: how states are scaled, and where actions end."""
+
+    normaliser: Normaliser
+    action_low: Float32s  # [A]
+    action_high: Float32s  # [A]
+
+
+@dataclass(frozen=True, eq=False)
+class Policy(ABC):
+    """A policy of one kind. A kind says how it acts on a normalised observation, and which arrays it is."""
+
+    space: Space
+    kind: ClassVar[str]
+
+    @property
+    def observation_size(self) -> int:
+        return len(self.space.normaliser.mean)
+
+    @property
+    def action_size(self) -> int:
+        return len(self.space.action_low)
+
+    @abstractmethod
+    def act(self, seen: Float32s, rng: np.random.Generator | None) -> Float32s:
+        """The raw action for a normalised observation, [S], or for a batch, [B, S]."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, Float32s]:
+        """Everything but normaliser and bounds, by name."""
+
+    def facts(self) -> dict[str, Any]:
+        """What is no array, as JSON holds it."""
+        return {}
+
+    def __call__(self, observation: Floats, rng: np.random.Generator | None = None) -> Float32s:
+        """The action for one observation [S], or actions for a batch [B, S].
+
+        An observation that is not finite is refused: its action would not be a number, and might reach a motor.
+        """
+        if np.shape(observation)[-1:] != (self.observation_size,):
+            raise InputError(
+                f"an observation of shape {np.shape(observation)}",
+                where="policy",
+                expected=f"{self.observation_size} numbers, or a batch of such rows",
+                fix="give the raw observation as the data has it",
+            )
+        with np.errstate(over="ignore", invalid="ignore"):
+            seen = self.space.normaliser.apply(observation)
+        if not np.isfinite(seen).all():
+            place = np.argwhere(~np.isfinite(seen))[0].tolist()
+            raise InputError(
+                f"an observation with {np.asarray(observation)[tuple(place)]} at {place}",
+                where="policy",
+                expected="finite numbers that float32 can hold",
+                fix="leave it out, or repair the sensor",
+            )
+        return self.act(seen, rng)
+
+    def save(self, path: Path | str) -> None:
+        """One safetensors file; nothing in it can run code."""
+        from safetensors.numpy import save_file
+
+        from stacq.files import replacing
+
+        normaliser, low, high = self.space
+        arrays = {
+            "normaliser.mean": normaliser.mean,
+            "normaliser.scale": normaliser.scale,
+            "action_low": low,
+            "action_high": high,
+            **self.arrays(),
+        }
+        facts = {"format": FORMAT, "kind": self.kind, **self.facts()}
+        metadata = {"facts": json.dumps(facts)}  # of several entries, safetensors would write any one first
+        with replacing(Path(path)) as temporary:
+            save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, temporary, metadata=metadata)
+
+    @staticmethod
+    def load(path: Path | str) -> "Policy":
+        """Read what `save` wrote, of whatever kind."""
+        facts, arrays = _read(path)
+        if facts.get("format") != FORMAT:
+            raise InputError(
+                "these tensors are not a stacq policy",
+                where=path,
+                expected="a file written by Policy.save",
+                fix="build one with Policy.from_mlp and save it",
+            )
+        build = _builders().get(facts.get("kind", "mlp"))
+        if build is None:
+            raise InputError(
+                f"a policy of the unknown kind {facts.get('kind')!r}",
+                where=path,
+                expected=" or ".join(_builders()),
+                fix="load it with the version of stacq that saved it",
+            )
+        try:
+            normaliser = Normaliser(arrays["normaliser.mean"], arrays["normaliser.scale"])
+            return build(arrays, facts, normaliser, (arrays["action_low"], arrays["action_high"]))
+        except KeyError as error:
+            raise InputError(
+                f"the policy is incomplete: no {error}",
+                where=path,
+                expected="every array that Policy.save writes",
+                fix="save it again",
+            ) from error
+
+    @staticmethod
+    def from_mlp(
+        weights: Sequence[ArrayLike],
+        biases: Sequence[ArrayLike],
+        normaliser: Normaliser | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] = (-1.0, 1.0),
+        *,
+        activation: "Activation" = "relu",
+        output: "Output" = "tanh",
+    ) -> "MLPPolicy":
+        """A policy from arrays of any origin. Weights are [inputs, outputs]: transpose those of PyTorch."""
+        from stacq.policies.mlp import mlp_policy
+
+        return mlp_policy(weights, biases, normaliser, bounds, activation=activation, output=output)
+
+
+Builder = Callable[[Mapping[str, Float32s], Mapping[str, Any], Normaliser, tuple[ArrayLike, ArrayLike]], Policy]
+
+
+def _builders() -> dict[str, Builder]:
+    """How a policy of each kind is made from a file."""
+    from stacq.policies import chosen, gaussian, mlp
+
+    return {"mlp": mlp.from_file, "gaussian": gaussian.from_file, "chosen": chosen.from_file}
+
+
+def space_of(
+    normaliser: Normaliser | None, bounds: tuple[ArrayLike, ArrayLike], observation: int, action: int, where: str
+) -> Space:
+    """A normaliser and bounds that fit networks of these sizes; refused where they do not."""
+    normaliser = normaliser or Normaliser.identity(observation)
+    if normaliser.mean.shape != (observation,):
+        raise InputError(
+            f"the normaliser is for observations of {len(normaliser.mean)} numbers",
+            where=where,
+            expected=f"{observation}, the inputs of the first layer",
+            fix="fit the normaliser on the observations that the network was trained on",
+        )
+    low, high = (np.asarray(bound, dtype=np.float32) for bound in bounds)
+    fits = all(bound.shape in ((), (action,)) for bound in (low, high))
+    if not fits or not np.isfinite([low.min(), low.max(), high.min(), high.max()]).all() or not (low < high).all():
+        raise InputError(
+            f"bounds {low.tolist()} to {high.tolist()}",
+            where=where,
+            expected=f"finite low < high, one number or {action} of them",
+            fix="give the bounds of the action space",
+        )
+    return Space(normaliser, np.broadcast_to(low, (action,)), np.broadcast_to(high, (action,)))
+
+
+def onto_bounds(share: Float32s, space: Space) -> Float32s:
+    """From [-1, 1] linearly onto the bounds."""
+    part = (share + np.float32(1)) * np.float32(0.5)
+    return np.asarray(space.action_low + part * (space.action_high - space.action_low))
+
+
+def _read(path: Path | str) -> tuple[Mapping[str, Any], dict[str, Float32s]]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="numpy") as file:
+            return _facts(file.metadata() or {}), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except FileNotFoundError as error:
+        raise InputError("no such file", where=path, expected="a policy file", fix="check the path") from error
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"not a readable policy: {error}",
+            where=path,
+            expected="a .safetensors file written by Policy.save",
+            fix="save the policy again",
+        ) from error
+
+
+def _facts(metadata: Mapping[str, str]) -> Mapping[str, Any]:
+    """What a file says about itself; in older ones every fact has an entry of its own."""
+    try:
+        found = json.loads(metadata.get("facts", "null"))
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else metadata
