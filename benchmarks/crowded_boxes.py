@@ -17,8 +17,8 @@ import numpy as np
 from stacq import Conventions, Dataset, Normaliser, from_arrays
 from stacq.dynamics.models import Dynamics, Models
 from stacq.nn.mlp import MLP
-from stacq.reach.config import ReachConfig
 from stacq.reach.build import reachable_sets
+from stacq.reach.config import ReachConfig
 
 STEP = 0.1  # per unit of action
 

@@ -38,9 +38,9 @@ from stacq.dynamics.models import PRECISION, Dynamics
 from stacq.nn.mlp import MLP
 from stacq.reach.build import ACTIONS as USUAL
 from stacq.reach.build import BLOCKS, STATES
+from stacq.reach.config import Estimator
 from stacq.reach.criterion import Criterion, Device, Pairs, device_of, plain_errors
 from stacq.reach.join import BoxIndex, typical_widths
-from stacq.reach.config import Estimator
 from stacq.reach.ranges import PAIRS_AT_ONCE, range_actions, ranges, widened
 from stacq.types import Bools, Float32s, Ints
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
+from stacq.training.job import Options, Plan, make_plan, make_task, protocol_of
 
 import training_speed
 from stacq import generate, load
@@ -31,7 +32,6 @@ from stacq.algos.world import World
 from stacq.pipeline import fit_dynamics
 from stacq.reach.build import reachable_sets
 from stacq.runs import Run
-from stacq.training.job import Options, Plan, make_plan, make_task, protocol_of
 from stacq.training.loop import compiled_advance
 from stacq.training.train import Report, train
 from training_speed import Turn, flops, training

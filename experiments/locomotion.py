@@ -24,18 +24,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-
-from stacq import Dataset, generate, load
-from stacq.algos import ALGORITHMS
-from stacq.dynamics.models import Dynamics
-from stacq.files import write_json, write_text
-from stacq.pipeline import fit_dynamics
-from stacq.reach.config import ReachConfig
-from stacq.reach.build import reachable_sets
-from stacq.reach.sets import ReachableSets
-from stacq.report.page_data import curve, read_run
-from stacq.report.statistics import describe, difference
-from stacq.runs import Run, environment_facts
 from stacq.training.failed import TrainingFailed
 from stacq.training.finished import RESULT
 from stacq.training.job import (
@@ -48,6 +36,18 @@ from stacq.training.job import (
     protocol_of,
     result_of,
 )
+
+from stacq import Dataset, generate, load
+from stacq.algos import ALGORITHMS
+from stacq.dynamics.models import Dynamics
+from stacq.files import write_json, write_text
+from stacq.pipeline import fit_dynamics
+from stacq.reach.build import reachable_sets
+from stacq.reach.config import ReachConfig
+from stacq.reach.sets import ReachableSets
+from stacq.report.page_data import curve, read_run
+from stacq.report.statistics import describe, difference
+from stacq.runs import Run, environment_facts
 from stacq.training.train import train
 
 RESULTS = "training.jsonl"

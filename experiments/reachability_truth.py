@@ -30,8 +30,8 @@ from stacq.dynamics.models import Dynamics, Models, forward_members, inverse_mea
 from stacq.envs.gym import make_env
 from stacq.reach.build import ACTIONS as DEFAULT_ACTIONS
 from stacq.reach.calibration import Calibration, refined
-from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.config import Estimator
+from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.ranges import range_actions, ranges, widened
 from stacq.types import Array, Float32s, Float64s, Ints
 from stacq.workers import WorkerPool

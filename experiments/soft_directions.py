@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from pull_stiffness import jacobians
 from reachability_truth import BODIES, Simulator
+from stacq.training.finished import CONFIG
 
 from stacq import load
 from stacq.algos.common import act
@@ -34,7 +35,6 @@ from stacq.dynamics.models import Dynamics, Models, forward_mean
 from stacq.envs.gym import make_env
 from stacq.nn.mlp import MLP
 from stacq.training.checkpoints import KIND
-from stacq.training.finished import CONFIG
 from stacq.training.train import CHECKPOINTS
 from stacq.types import Bools, Float32s, Floats
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from stacq.algos import BUILT_IN
+
 settings.register_profile("stacq", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 settings.load_profile("stacq")
 
@@ -30,3 +32,15 @@ def tidy(isolated: None) -> Iterator[None]:
     """Nothing that a test starts may litter the working directory with MuJoCo's log."""
     yield
     assert "MUJOCO_LOG.TXT" not in os.listdir()
+
+
+@pytest.fixture(scope="session", params=BUILT_IN)
+def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
+    """One whole run of every algorithm, for all tests that only look at it."""
+    from training_cases import options, plan, run_job  # here, so that other tests start without JAX
+
+    directory = tmp_path_factory.mktemp("whole") / "run"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STACQ_HOME", str(tmp_path_factory.mktemp("home")))
+        run_job(plan(options(request.param)), out=directory)
+    return request.param, directory

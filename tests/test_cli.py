@@ -15,7 +15,7 @@ from arrays import logged
 from stacq import Policy, generate, load
 from stacq.cli import main
 from stacq.files import write_json
-from stacq.runs import read_records
+from stacq.runs.directory import read_records
 
 
 def stacq(*arguments: object, timeout: float = 120, **options: object) -> subprocess.CompletedProcess[str]:
@@ -250,7 +250,7 @@ def test_notes_about_the_data_come_before_its_training(tmp_path: Path, capsys: p
 def test_a_place_that_is_taken_is_noticed_before_the_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr("stacq.pipeline.fit_dynamics")
+    monkeypatch.delattr("stacq.pipeline.models.fit_dynamics")
     (tmp_path / "run").mkdir()
     path = save(tmp_path / "logs.npz")
     assert "exists already" in refused(capsys, "train", path, "--out", tmp_path / "run")

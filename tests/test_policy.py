@@ -57,7 +57,7 @@ def test_a_file_with_an_entry_for_every_fact_is_read(tmp_path: Path) -> None:
         arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     facts = {"format": "stacq.policy.v1", "activation": "relu", "output": "clip"}
     save_file(arrays, tmp_path / "before.safetensors", metadata=facts)
-    assert Policy.load(tmp_path / "before.safetensors").output == "clip"
+    assert Policy.load(tmp_path / "before.safetensors").facts() == {"activation": "relu", "output": "clip"}
 
 
 def test_one_row_equals_its_row_of_a_batch() -> None:
@@ -75,7 +75,7 @@ def test_saved_and_loaded_is_the_same(tmp_path: Path) -> None:
     again = Policy.load(tmp_path / "policy.safetensors")
     row = np.array([0.3, -0.2])
     assert again(row).tolist() == policy(row).tolist()
-    assert (again.activation, again.output) == ("tanh", "clip")
+    assert again.facts() == {"activation": "tanh", "output": "clip"}
 
 
 @pytest.mark.parametrize(

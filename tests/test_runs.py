@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from stacq import EpisodeRecord, InputError
-from stacq.runs import Run, check_free, environment_facts, new_directory, read_metrics, read_records
+from stacq.runs.directory import Run, check_free, environment_facts, new_directory, read_metrics, read_records
 
 RECORD = EpisodeRecord("bc", "d", 0, 10, 0, 1.5, 7, None, None)
 
@@ -47,7 +47,7 @@ def test_a_run_that_was_killed_while_it_began_begins_again(tmp_path: Path, monke
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("stacq.runs.environment_facts", killed)
+        patch.setattr("stacq.runs.directory.environment_facts", killed)
         Run(tmp_path / "runs" / "one", {}, resume=True)
     for resumed in (False, True):
         with Run(tmp_path / "runs" / "one", {}, resume=True) as run:
@@ -67,12 +67,12 @@ def test_two_processes_that_begin_at_once(tmp_path: Path, monkeypatch: pytest.Mo
     real = environment_facts
 
     def beaten() -> dict[str, Any]:
-        monkeypatch.setattr("stacq.runs.environment_facts", real)
+        monkeypatch.setattr("stacq.runs.directory.environment_facts", real)
         with Run(tmp_path / "run", {}):
             pass
         return real()
 
-    monkeypatch.setattr("stacq.runs.environment_facts", beaten)
+    monkeypatch.setattr("stacq.runs.directory.environment_facts", beaten)
     with pytest.raises(InputError, match="another process is writing"):
         Run(tmp_path / "run", {}, resume=True)
     assert [path.name for path in tmp_path.iterdir() if "run" in path.name] == ["run"]

@@ -307,6 +307,16 @@ class Train:
 
 
 @dataclass(frozen=True)
+class Algorithms:
+    """Every algorithm: what it does, what it needs, its variants."""
+
+    def run(self) -> None:
+        from stacq.report.algorithms import algorithms_text
+
+        print(algorithms_text())
+
+
+@dataclass(frozen=True)
 class ReportPage:
     """One page about one or several runs: curves, tables, comparisons. It opens offline."""
 
@@ -345,6 +355,7 @@ Verb = (
     | Annotated[Train, subcommand("train")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[ReportPage, subcommand("report")]
+    | Annotated[Algorithms, subcommand("algos")]
     | Annotated[Maze, subcommand("maze")]
     | Annotated[Reach, subcommand("reach")]
     | Annotated[DynamicsGroup, subcommand("dynamics")]

@@ -9,8 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stacq.algos import ALGORITHMS
-from stacq.algos.common import Sizes, act, each
+from stacq import algos
+from stacq.algos.algorithm import Sizes
+from stacq.algos.common import act, member_values
 from stacq.algos.world import World, make_world
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics
@@ -24,7 +25,7 @@ ADVANCE = jax.jit(advance, static_argnames="updates")
 
 def train(name: str, world: World, cfg: Any, seed: int = 0) -> Any:
     """The final state of one seed after all phases."""
-    algorithm, seeds = ALGORITHMS[name], jnp.asarray([seed])
+    algorithm, seeds = algos.find(name), jnp.asarray([seed])
     sizes = Sizes(world.rows.all.s.shape[1], world.rows.all.a.shape[1])
     state, step = _starter(name, sizes)(seeds, cfg), jnp.asarray(0, jnp.int32)
     for phase in algorithm.phases(cfg):
@@ -36,13 +37,13 @@ def train(name: str, world: World, cfg: Any, seed: int = 0) -> Any:
 
 @cache
 def _starter(name: str, sizes: Sizes) -> Any:
-    return jax.jit(lambda seeds, cfg: init_states(ALGORITHMS[name], seeds, sizes, cfg))
+    return jax.jit(lambda seeds, cfg: init_states(algos.find(name), seeds, sizes, cfg))
 
 
 def values(state: Any, *inputs: ArrayLike) -> Float64s:
     """The mean of the critics on joined inputs, [B]."""
     joined = [jnp.asarray(part, jnp.float32) for part in inputs]
-    return np.asarray(each(state.critic.network, *joined).mean(axis=0), np.float64)
+    return np.asarray(member_values(state.critic.network, *joined).mean(axis=0), np.float64)
 
 
 def actions(state: Any, s: ArrayLike) -> Float64s:

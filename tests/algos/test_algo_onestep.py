@@ -25,7 +25,8 @@ from algo_cases import (
 )
 
 from stacq.algos import onestep, stacq
-from stacq.algos.common import Best, Sizes
+from stacq.algos.algorithm import Sizes
+from stacq.algos.common import Best
 from stacq.algos.world import Batch, World, pack_rows
 from stacq.nn.learner import Learner
 from stacq.nn.mlp import MLP

@@ -16,8 +16,8 @@ from stacq.algos import bc, onestep, stacq, td3bc
 from stacq.algos.world import make_world, own_only
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
-from stacq.reach.config import ReachConfig
 from stacq.reach.build import reachable_sets
+from stacq.reach.config import ReachConfig
 from stacq.types import Float64s
 
 STEP, GAMMA, COUNT, ROOM = 0.4, 0.9, 40, 256

@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from algo_cases import A, S, batch_of, random_net, small_world
 
-from stacq.algos import ALGORITHMS, bc, onestep, stacq, td3bc
-from stacq.algos.common import Sizes, overflow_of
+from stacq import algos
+from stacq.algos import bc, onestep, stacq, td3bc
+from stacq.algos.algorithm import Sizes
+from stacq.algos.common import overflow_of
 from stacq.algos.world import draw_pairs
 from stacq.nn.learner import Learner, follow
 from stacq.training import loop
@@ -28,6 +30,7 @@ CONFIGS: dict[str, Any] = {
     "td3bc": td3bc.Config(**TINY, tau=TAU),
     "bc": bc.Config(**TINY),
 }
+MODULES: dict[str, Any] = {"stacq": stacq, "onestep-stacq": onestep, "td3bc": td3bc, "bc": bc}
 ADVANCE = jax.jit(advance, static_argnames="updates")
 
 
@@ -38,7 +41,7 @@ def started(name: str, seeds: tuple[int, ...]) -> Any:
 
 @cache
 def _starter(name: str) -> Any:
-    return jax.jit(lambda seeds: init_states(ALGORITHMS[name], seeds, Sizes(S, A), CONFIGS[name]))
+    return jax.jit(lambda seeds: init_states(algos.find(name), seeds, Sizes(S, A), CONFIGS[name]))
 
 
 @cache
@@ -51,7 +54,7 @@ def trained(name: str, seeds: tuple[int, ...], turns: tuple[int, ...], alphas: t
     if name != "bc":
         cfg = replace(cfg, alpha=jnp.asarray(alphas[: len(seeds)], jnp.float32))
     state, sums = started(name, seeds), dict[str, Any]()
-    for phase in ALGORITHMS[name].phases(CONFIGS[name]):
+    for phase in algos.find(name).phases(CONFIGS[name]):
         carry = Carry(state, zero_sums(phase.updates, state, world, numbers, cfg), jnp.asarray(0, jnp.int32))
         for count in turns:
             carry = ADVANCE(carry, world, numbers, cfg, updates=phase.updates, turns=count)
@@ -87,7 +90,7 @@ def test_a_run_is_decided_by_its_seed_and_config_alone(name: str) -> None:
 def test_draws_made_beforehand_are_those_of_each_step() -> None:
     """On a GPU the number of turns is known when the program is made; the run is the same."""
     world, seeds, cfg = small_world(sizes=[3] * 12), jnp.asarray((3, 5)), CONFIGS["bc"]
-    updates = 2 * ALGORITHMS["bc"].phases(cfg)[0].updates
+    updates = 2 * algos.find("bc").phases(cfg)[0].updates
     state = started("bc", (3, 5))
     start = Carry(state, zero_sums(updates, state, world, seeds, cfg), jnp.asarray(4, jnp.int32))
     known = jax.jit(advance, static_argnames=("updates", "turns"))
@@ -103,7 +106,7 @@ def test_cores_that_share_the_seeds_change_nothing(cores: int, turns: int, monke
     world, seeds, updates = (
         small_world(sizes=[3] * 12),
         (3, 5, 8),
-        ALGORITHMS["td3bc"].phases(CONFIGS["td3bc"])[0].updates,
+        algos.find("td3bc").phases(CONFIGS["td3bc"])[0].updates,
     )
     cfg = replace(CONFIGS["td3bc"], alpha=jnp.asarray((1.0, 4.0, 2.0)))
     asked: list[tuple[int, int, int]] = []
@@ -323,7 +326,7 @@ def gradients_of(name: str, update: str, state: Any, rate: float, extra: int = 3
     world = small_world(sizes=[extra] * 12)
     cfg = replace(CONFIGS[name], learning_rate=rate)
     batch = batch_of(world, (0, 4, 6, 8, 9, 4))
-    done, _ = jax.jit(getattr(ALGORITHMS[name], update))(state, batch, world, jax.random.key(7), cfg)
+    done, _ = jax.jit(getattr(MODULES[name], update))(state, batch, world, jax.random.key(7), cfg)
     return {whose: jax.tree.leaves(getattr(done, whose).moments[0].mu) for whose in done._fields}
 
 
@@ -370,7 +373,7 @@ def test_where_rewards_are_those_of_rows_nothing_knows_of_a_model(name: str, upd
     state = strange_state(name, np.random.default_rng(6))
     other = state.reward._replace(network=strange(state.reward.network, np.random.default_rng(7)))
     world, cfg = small_world(sizes=[3] * 12), replace(CONFIGS[name], reward="row")
-    batch, step = batch_of(world, (0, 4, 6, 8, 9, 4)), jax.jit(getattr(ALGORITHMS[name], update))
+    batch, step = batch_of(world, (0, 4, 6, 8, 9, 4)), jax.jit(getattr(MODULES[name], update))
     (done, facts), (same_way, _) = (
         step(each, batch, world, jax.random.key(7), cfg) for each in (state, state._replace(reward=other))
     )
@@ -390,7 +393,7 @@ def test_pairs_and_overflows_are_counted(slots: int) -> None:
 def test_every_update_with_pairs_reports_them(name: str) -> None:
     world, cfg, key = small_world(), CONFIGS[name], jax.random.key(0)
     state = jax.tree.map(lambda each: each[0], started(name, (3,)))
-    for phase in ALGORITHMS[name].phases(cfg):
+    for phase in algos.find(name).phases(cfg):
         for update in phase.updates:
             facts = jax.eval_shape(update, state, batch_of(world, (0, 4)), world, key, cfg)[1]
             assert {"pairs", "overflow"} <= set(facts)

@@ -12,8 +12,8 @@ from stacq.algos import stacq
 from stacq.data.dataset import Dataset
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import Dynamics
-from stacq.reach.config import ReachConfig
 from stacq.reach.build import reachable_sets
+from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets
 from stacq.types import Float64s
 

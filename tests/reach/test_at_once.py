@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 import stacq.data.generate
-import stacq.pipeline
+import stacq.pipeline.models
 import stacq.reach.build
 import stacq.reach.ways
 from stacq import Dataset, generate
 from stacq.dynamics.models import Dynamics
-from stacq.pipeline import fit_dynamics
-from stacq.reach.config import ReachConfig
+from stacq.pipeline.models import fit_dynamics
 from stacq.reach.build import reachable_sets
+from stacq.reach.config import ReachConfig
 from stacq.reach.ways import leading_actions
 from test_reach_build import learned
 
@@ -52,7 +52,7 @@ def test_data_are_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_dynamics_are_fitted_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     dataset, _ = learned()
-    made = at_once(lambda: fit_dynamics(dataset, "small", epochs=1), stacq.pipeline, "fit", monkeypatch)
+    made = at_once(lambda: fit_dynamics(dataset, "small", epochs=1), stacq.pipeline.models, "fit", monkeypatch)
     assert made[0].dynamics.fingerprint == made[1].dynamics.fingerprint
     text = capsys.readouterr().out
     assert text.count("another process is fitting these dynamics") == 1 and text.count("fitted before") == 1
@@ -61,7 +61,7 @@ def test_dynamics_are_fitted_once(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_nobody_reports_on_dynamics_while_their_report_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are there from the moment they are saved; the curves of the fit would be missing in a second report."""
     dataset, _ = learned()
-    made = at_once(lambda: fit_dynamics(dataset, "small", epochs=1), stacq.pipeline, "measure", monkeypatch)
+    made = at_once(lambda: fit_dynamics(dataset, "small", epochs=1), stacq.pipeline.models, "measure", monkeypatch)
     quality = json.loads((made[0].directory / "quality.json").read_text(encoding="utf-8"))
     assert len(quality["curves"]) == 1
 

@@ -16,9 +16,9 @@ from stacq import Dataset, InputError
 from stacq.artefacts import read_artefact
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import Dynamics
-from stacq.reach.config import ReachConfig
 from stacq.reach.build import reachable_sets, resolved
 from stacq.reach.calibration import Calibration, refined
+from stacq.reach.config import ReachConfig
 from stacq.reach.criterion import NEAR, Blocks, Criterion, Device, Pairs, calibrated, device_of, judged
 from stacq.reach.ranges import range_actions, ranges, widened
 from stacq.reach.sets import ReachableSets

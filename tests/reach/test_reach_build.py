@@ -19,8 +19,8 @@ from stacq.artefacts import cache_directory, read_artefact
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import Dynamics, Models, forward_mean, inverse_mean
 from stacq.nn.mlp import MLP
-from stacq.reach.config import ReachConfig
 from stacq.reach.build import kept_at, reachable_sets, resolved
+from stacq.reach.config import ReachConfig
 from stacq.reach.criterion import Pairs
 from stacq.reach.ranges import box_sizes, range_actions, ranges, widened
 from stacq.reach.sets import ReachableSets, own_present

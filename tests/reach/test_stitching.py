@@ -14,7 +14,7 @@ from stacq.cli import main
 from stacq.data.hdf5 import write_hdf5
 from stacq.dynamics.fit import PRESETS
 from stacq.dynamics.models import KIND, Dynamics
-from stacq.pipeline import fit_dynamics
+from stacq.pipeline.models import fit_dynamics
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching
 from stacq.report.reach_figure import draw_stitching
@@ -139,7 +139,7 @@ def test_senseless_options_are_refused_before_anything_is_fitted(
     words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_hdf5(walks(), tmp_path / "walks.hdf5")
-    monkeypatch.setattr("stacq.pipeline.fit", None)
+    monkeypatch.setattr("stacq.pipeline.models.fit", None)
     with pytest.raises(SystemExit) as caught:
         main(["reach", str(tmp_path / "walks.hdf5"), *words])
     assert caught.value.code == 2 and said in capsys.readouterr().err

@@ -11,8 +11,8 @@ from stacq import Dataset, InputError
 from stacq.artefacts import ARRAYS, remove_artefact
 from stacq.dynamics.models import Dynamics
 from stacq.files import home
-from stacq.reach.config import ReachConfig
 from stacq.reach.build import reachable_sets
+from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets, others
 from stacq.reach.ways import leading_actions
 from test_reach_build import STEP, exact_models, learned, walks

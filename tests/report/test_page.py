@@ -26,12 +26,13 @@ from stacq.evaluation import EpisodeRecord
 from stacq.report.page import MazePicture, RunSummary, aggregate, curve, page_text, read_run, write_page
 from stacq.report.page_again import command_text
 from stacq.report.page_charts import band, size_bins
-from stacq.report.page_data import Curve, arranged
+from stacq.report.page_data import arranged
 from stacq.report.page_maze import MOST_STITCHES, player_data
 from stacq.report.page_sections import shared_scores
-from stacq.report.page_svg import KNOWN, decimals_for, el, nice_ticks, palette, percent, shown, span, tick_text
+from stacq.report.page_svg import decimals_for, el, nice_ticks, palette, percent, shown, span, tick_text
 from stacq.report.statistics import describe, difference
-from stacq.runs import Run
+from stacq.runs.directory import Run
+from stacq.runs.summary import Curve
 
 LIMIT = 3_000_000  # bytes
 OWN = b"CONNECT www.google.com:443 "
@@ -281,8 +282,10 @@ def test_runs_of_one_label_are_pooled_or_told_apart() -> None:
 
 
 def test_colours_stay_with_their_algorithm() -> None:
-    assert palette(["BC", "mine", "StaCQ"]) == {"BC": KNOWN["BC"], "StaCQ": KNOWN["StaCQ"], "mine": 1}
-    assert len(palette(map(str, range(30)))) == 30
+    alone = palette({"BC": "bc"})["BC"]
+    among = palette({"mine": "", "StaCQ (robust)": "stacq", "BC": "bc", "StaCQ": "stacq"})
+    assert among["BC"] == alone and len(set(among.values())) == 4
+    assert len(palette({str(number): "" for number in range(30)})) == 30
 
 
 def test_numbers() -> None:

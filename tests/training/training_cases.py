@@ -1,26 +1,38 @@
 """A small maze dataset with quick dynamics, and training runs on it that take seconds; also run as a script."""
 
+import contextlib
 import dataclasses
 import functools
 import json
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from safetensors.numpy import load_file
 
+from stacq import algos
 from stacq.data.dataset import Dataset
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import Dynamics
 from stacq.envs.maze import maze_dataset
 from stacq.files import content_hash
-from stacq.reach.config import ReachConfig
+from stacq.pipeline.options import Options
+from stacq.pipeline.plan import Plan, make_plan
+from stacq.pipeline.reporter import Reporter
+from stacq.pipeline.stages import Work, make_task, with_actions, with_policies
+from stacq.pipeline.trained import Trained
 from stacq.reach.build import reachable_sets
+from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets
-from stacq.runs import read_metrics, read_records
+from stacq.runs.directory import Run, read_metrics, read_records
 from stacq.tabular.maze import load as load_maze
-from stacq.training.job import Options, Plan, make_plan, run_job
+from stacq.training.evaluations import Scoring
+from stacq.training.pace import Listener, Report
+from stacq.training.task import Schedule, Task
+from stacq.training.train import train
 
+ALGORITHMS = tuple(algos.BUILT_IN)
 TINY = FitConfig(forward_members=2, inverse_members=2, hidden=(16,), max_epochs=2, batch=64)
 
 
@@ -49,7 +61,77 @@ def options(algorithm: str, **changes: Any) -> Options:
 
 
 def plan(chosen: Options) -> Plan:
-    return make_plan(dataset(), chosen, *models())
+    """With the models, where the algorithm needs them."""
+    found = make_plan(dataset(), chosen)
+    return found.with_models(*models()) if found.algorithm.needs.reachable else found
+
+
+def made_task(chosen: Options) -> Task:
+    """With the actions that lead to reachable states, where they are pulled to."""
+    work = with_actions(Work(plan(chosen)))
+    return make_task(work.plan, work.actions)
+
+
+class Told(Reporter):
+    """Hands on what is said, and what the listener of a training hears."""
+
+    def __init__(self, say: Callable[[str], None], listener: Listener | None) -> None:
+        self.hear, self.listener = say, listener
+
+    def say(self, text: str) -> None:
+        self.hear(text)
+
+    @contextlib.contextmanager
+    def training(self, plan: Plan, directory: Path) -> Iterator[Listener]:
+        yield self.listener or (lambda report: None)
+
+
+def run_job(
+    chosen: Plan,
+    *,
+    out: Path,
+    workers: int = 1,
+    listener: Listener | None = None,
+    say: Callable[[str], None] = print,
+) -> Trained:
+    """The stages after the models."""
+    work = Work(chosen, reporter=Told(say, listener), out=out, workers=workers)
+    trained = with_policies(with_actions(work)).trained
+    assert trained is not None
+    return trained
+
+
+def run_train(directory: Path, algorithm: str, *, scoring: Scoring | None = None, **config: Any) -> list[str]:
+    """Three seeds trained with fields of the config replaced; what was said."""
+    task = made_task(options(algorithm))
+    task = task._replace(config=dataclasses.replace(task.config, **config))
+    said: list[str] = []
+    with Run(directory, {}, resume=True) as run:
+        train(task, Schedule((0, 1, 2), 20, 0.0), run, scoring=scoring, workers=1, say=said.append)
+    return said
+
+
+class Stopped(Exception):
+    """The plug is pulled."""
+
+
+def pull_plug_at(*steps: int) -> Any:
+    """A listener that stops the run at these steps, once each."""
+    left = list(steps)
+
+    def listen(report: Report) -> None:
+        if left and report.step >= left[0]:
+            left.pop(0)
+            raise Stopped
+
+    return listen
+
+
+def damage(artefact: Path) -> None:
+    arrays = artefact / "arrays.safetensors"
+    content = bytearray(arrays.read_bytes())
+    content[-3] ^= 1
+    arrays.write_bytes(content)
 
 
 def outcome(directory: Path) -> tuple[Any, ...]:

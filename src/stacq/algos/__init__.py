@@ -4,7 +4,7 @@ Names are known without loading JAX; the file behind a name is imported when it 
 """
 
 import difflib
-import importlib
+import importlib.util
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,12 +29,14 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> "Algorithm":
-    """The description behind a name; an unknown name is answered with the nearest one."""
+    """The description behind a name, or in a Python file of the user; an unknown name is told the nearest one."""
     if name in _REGISTERED:
         return _REGISTERED[name]
     if name in BUILT_IN:
         found: Algorithm = importlib.import_module(BUILT_IN[name]).ALGORITHM
         return found
+    if name.endswith(".py"):
+        return load_algorithm(Path(name))
     near = difflib.get_close_matches(str(name), names(), n=1)
     raise InputError(
         f"no algorithm is called {name!r}",

@@ -41,8 +41,8 @@ def actor_loss(actor: MLP, batch: Batch) -> tuple[jax.Array, Metrics]:
 
 def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     del world, key
-    actor, facts = descend(state.actor, lambda actor: actor_loss(actor, batch), optax.adam(cfg.learning_rate))
-    return State(actor), facts
+    actor, metrics = descend(state.actor, lambda actor: actor_loss(actor, batch), optax.adam(cfg.learning_rate))
+    return State(actor), metrics
 
 
 def phases(cfg: Config) -> tuple[Phase, ...]:

@@ -30,7 +30,7 @@ def noisy(a: jax.Array, key: jax.Array, deviation: jax.Array | float, clip: jax.
     return jnp.clip(a + noise, -1.0, 1.0)
 
 
-def each(ensemble: MLP, *inputs: jax.Array) -> jax.Array:
+def member_values(ensemble: MLP, *inputs: jax.Array) -> jax.Array:
     """Every member's scalar output on the joined inputs, [M, ...]."""
     return each_member(ensemble, jnp.concatenate(inputs, axis=-1))[..., 0]
 

@@ -12,7 +12,7 @@ from stacq.algos.common import (
     Best,
     act,
     best_of,
-    each,
+    member_values,
     noisy,
     overflow_of,
     pull_to,
@@ -71,7 +71,7 @@ def actor_optimiser(cfg: Config) -> optax.GradientTransformation:
 
 def pair_value(critic: MLP, s: jax.Array, s_next: jax.Array) -> jax.Array:
     """Q(s, s'), the least over critics, [...]."""
-    return each(critic, s, s_next).min(axis=0)
+    return member_values(critic, s, s_next).min(axis=0)
 
 
 def lookahead(
@@ -125,7 +125,7 @@ def target(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
 
 def critic_loss(critic: MLP, batch: Batch, y: jax.Array, exists: jax.Array) -> tuple[jax.Array, Metrics]:
     """Appendix D: mean (Q(s, s') - y)^2 over the pairs of the data whose target exists, summed over critics."""
-    q = each(critic, batch.s, batch.s_next)  # [M, B]
+    q = member_values(critic, batch.s, batch.s_next)  # [M, B]
     weight = exists / jnp.maximum(exists.sum(), 1)
     loss = (((q - y) ** 2) * weight).sum()
     return loss, {"critic_loss": loss, "q": (q.mean(axis=0) * weight).sum(), "target": (y * weight).sum()}
@@ -149,7 +149,7 @@ def actor_loss(
 def update_critic(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     """Algorithm 2, first loop: reward model, critic, slow copy."""
     adam = optax.adam(cfg.learning_rate)
-    reward, facts = (
+    reward, metrics = (
         descend(state.reward, lambda net: reward_loss(net, batch, world), adam)
         if cfg.reward == "model"
         else (state.reward, {})
@@ -157,7 +157,7 @@ def update_critic(state: State, batch: Batch, world: World, key: jax.Array, cfg:
     state = state._replace(reward=reward)
     y, exists, pairs = target(state, batch, world, key, cfg)
     critic, more = descend(state.critic, lambda net: critic_loss(net, batch, y, exists), adam)
-    return state._replace(critic=follow(critic, cfg.tau)), facts | more | overflow_of(pairs, cfg.slots)
+    return state._replace(critic=follow(critic, cfg.tau)), metrics | more | overflow_of(pairs, cfg.slots)
 
 
 def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
@@ -165,12 +165,12 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
     k_pairs, k_actor = jax.random.split(key)
     critic, reward = state.critic.network, state.reward.network
     _, best, pairs = best_candidate(critic, reward, batch.s, batch.row, world, k_pairs, cfg)
-    actor, facts = descend(
+    actor, metrics = descend(
         state.actor,
         lambda net: actor_loss(net, critic, best, batch, world, k_actor, cfg),
         actor_optimiser(cfg),
     )
-    return state._replace(actor=actor), facts | overflow_of(pairs, cfg.slots)
+    return state._replace(actor=actor), metrics | overflow_of(pairs, cfg.slots)
 
 
 def phases(cfg: Config) -> tuple[Phase, ...]:

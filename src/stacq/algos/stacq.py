@@ -12,7 +12,7 @@ from stacq.algos.common import (
     Best,
     act,
     best_of,
-    each,
+    member_values,
     noisy,
     overflow_of,
     pull_to,
@@ -125,7 +125,7 @@ def target(state: State, pairs: Edges, world: World, key: jax.Array, cfg: Config
     assert state.actor.target is not None and state.critic.target is not None
     a = noisy(act(state.actor.target, pairs.s_next), key, cfg.target_noise, cfg.noise_clip)
     after = world.forward(pairs.s_next, a)
-    v = each(state.critic.target, pairs.s_next, after)  # [M, P]
+    v = member_values(state.critic.target, pairs.s_next, after)  # [M, P]
     if cfg.targets == "shared":
         v = jnp.broadcast_to(v.min(axis=0), v.shape)
     return pairs.r + cfg.discount * (1 - pairs.done) * v
@@ -133,16 +133,16 @@ def target(state: State, pairs: Edges, world: World, key: jax.Array, cfg: Config
 
 def critic_loss(critic: MLP, pairs: Edges, y: jax.Array) -> tuple[jax.Array, Metrics]:
     """Eq. (10): sum over critics of the mean of (Q(s, s') - y)^2 over all pairs of the batch."""
-    q = each(critic, pairs.s, pairs.s_next)  # [M, P]
+    q = member_values(critic, pairs.s, pairs.s_next)  # [M, P]
     share = pairs.weight / pairs.weight.sum()
     loss = (((q - y) ** 2).sum(axis=0) * share).sum()
-    facts = {"q": (q.mean(axis=0) * share).sum(), "target": (y.mean(axis=0) * share).sum()}
-    return loss, {"critic_loss": loss, **facts}
+    metrics = {"q": (q.mean(axis=0) * share).sum(), "target": (y.mean(axis=0) * share).sum()}
+    return loss, {"critic_loss": loss, **metrics}
 
 
 def actor_value(critic: MLP, s: jax.Array, s_next: jax.Array, cfg: Config) -> jax.Array:
     """What the actor climbs and ranks states by, [B]."""
-    q = each(critic, s, s_next)
+    q = member_values(critic, s, s_next)
     return q.min(axis=0) if cfg.actor_q == "min" else q[0]
 
 
@@ -176,7 +176,7 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
     k_pairs, k_target, k_actor = jax.random.split(key, 3)
     pairs = draw_pairs(world.extras, batch.row, k_pairs, cfg.slots)
     adam = optax.adam(cfg.learning_rate)
-    reward, facts = (
+    reward, metrics = (
         descend(state.reward, lambda net: reward_loss(net, batch, world), adam)
         if cfg.reward == "model"
         else (state.reward, {})
@@ -190,8 +190,8 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
         lambda net: actor_loss(net, critic.network, best, batch, world, k_actor, cfg),
         actor_optimiser(cfg),
     )
-    facts |= more | last | overflow_of(pairs, cfg.slots)
-    return State(follow(actor, cfg.tau), follow(critic, cfg.tau), reward), facts
+    metrics |= more | last | overflow_of(pairs, cfg.slots)
+    return State(follow(actor, cfg.tau), follow(critic, cfg.tau), reward), metrics
 
 
 def phases(cfg: Config) -> tuple[Phase, ...]:

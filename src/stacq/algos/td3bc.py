@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import optax
 
 from stacq.algos.algorithm import PAPER, STATIC, Algorithm, Metrics, Phase, Sizes, Variant
-from stacq.algos.common import act, each, noisy, tanh_policy, weight_of_values
+from stacq.algos.common import act, member_values, noisy, tanh_policy, weight_of_values
 from stacq.algos.world import Batch, World
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
@@ -48,13 +48,13 @@ def target(state: State, batch: Batch, key: jax.Array, cfg: Config) -> jax.Array
     """y = r + gamma (1 - d) min_j Q'_j(s', pi'(s') + clipped noise), [B]."""
     assert state.actor.target is not None and state.critic.target is not None
     a = noisy(act(state.actor.target, batch.s_next), key, cfg.target_noise, cfg.noise_clip)
-    v = each(state.critic.target, batch.s_next, a).min(axis=0)
+    v = member_values(state.critic.target, batch.s_next, a).min(axis=0)
     return batch.r + cfg.discount * (1 - batch.done) * v
 
 
 def critic_loss(critic: MLP, batch: Batch, y: jax.Array) -> tuple[jax.Array, Metrics]:
     """Sum over critics of the mean squared error to one shared target."""
-    q = each(critic, batch.s, batch.a)  # [M, B]
+    q = member_values(critic, batch.s, batch.a)  # [M, B]
     loss = jnp.mean((q - y[None]) ** 2, axis=1).sum()
     return loss, {"critic_loss": loss, "q": q.mean(), "target": y.mean()}
 
@@ -63,7 +63,7 @@ def actor_loss(actor: MLP, critic: MLP, batch: Batch, cfg: Config) -> tuple[jax.
     """-lambda Q_1(s, pi(s)) + mean (pi(s) - a)^2, lambda = alpha / mean |Q_1|."""
     a = act(actor, batch.s)
     first: MLP = jax.tree.map(lambda values: values[:1], critic)
-    q = each(first, batch.s, a)[0]
+    q = member_values(first, batch.s, a)[0]
     pull = jnp.mean((a - batch.a) ** 2)
     loss = -weight_of_values(cfg.alpha, q) * q.mean() + pull
     return loss, {"actor_loss": loss, "pull": pull, "q_policy": q.mean()}
@@ -72,19 +72,19 @@ def actor_loss(actor: MLP, critic: MLP, batch: Batch, cfg: Config) -> tuple[jax.
 def update_critic(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     del world
     y = target(state, batch, key, cfg)
-    critic, facts = descend(state.critic, lambda net: critic_loss(net, batch, y), optax.adam(cfg.learning_rate))
-    return state._replace(critic=critic), facts
+    critic, metrics = descend(state.critic, lambda net: critic_loss(net, batch, y), optax.adam(cfg.learning_rate))
+    return state._replace(critic=critic), metrics
 
 
 def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     """A critic step, an actor step, and both slow copies moved."""
-    state, facts = update_critic(state, batch, world, key, cfg)
+    state, metrics = update_critic(state, batch, world, key, cfg)
     actor, more = descend(
         state.actor,
         lambda net: actor_loss(net, state.critic.network, batch, cfg),
         optax.adam(cfg.learning_rate),
     )
-    return State(follow(actor, cfg.tau), follow(state.critic, cfg.tau)), facts | more
+    return State(follow(actor, cfg.tau), follow(state.critic, cfg.tau)), metrics | more
 
 
 def phases(cfg: Config) -> tuple[Phase, ...]:
@@ -98,7 +98,7 @@ def policy(state: State, space: Space) -> Policy:
 def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array:
     """The value the critics give to acting by the policy from s."""
     del world, cfg
-    return each(state.critic.network, s, act(state.actor.network, s)).min(axis=0)
+    return member_values(state.critic.network, s, act(state.actor.network, s)).min(axis=0)
 
 
 ALGORITHM = Algorithm(

@@ -32,9 +32,9 @@ def descend(
     learner: Learner, loss: Loss, optimiser: optax.GradientTransformation
 ) -> tuple[Learner, dict[str, jax.Array]]:
     """One gradient step on `loss(network) -> (value, what to log)`; the slow copy stays."""
-    (_, facts), gradients = jax.value_and_grad(loss, has_aux=True)(learner.network)
+    (_, metrics), gradients = jax.value_and_grad(loss, has_aux=True)(learner.network)
     updates, moments = optimiser.update(gradients, learner.moments)
-    return learner._replace(network=optax.apply_updates(learner.network, updates), moments=moments), facts
+    return learner._replace(network=optax.apply_updates(learner.network, updates), moments=moments), metrics
 
 
 def follow(learner: Learner, rate: jax.typing.ArrayLike) -> Learner:

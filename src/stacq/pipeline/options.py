@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import OmitArgPrefixes, Positional, Suppress, arg
 
+from stacq.algos import BUILT_IN
 from stacq.errors import InputError
 from stacq.reach.config import CriterionName, Engine, ReachConfig
 
@@ -24,8 +25,8 @@ RecipeName = Literal["default", "paper", "paper-antmaze", "small", "small-antmaz
 class Options:
     """What is trained and how it is scored. What is None comes from the preset or the dataset."""
 
-    algorithm: Annotated[str, arg(aliases=("--algo",))] = "stacq"
-    """Its name, as `stacq algos` lists them; or a Python file of your own that holds an ALGORITHM."""
+    algorithm: Annotated[str, arg(aliases=("--algo",), metavar=f"{'|'.join(BUILT_IN)}|FILE.py")] = "stacq"
+    """Its name (`stacq algos` says more about each), or a Python file of your own that holds an ALGORITHM."""
     variant: str = RECOMMENDED
     """A named bundle of settings, such as `paper` or `robust` for StaCQ; `stacq algos` lists them."""
     small: bool = False

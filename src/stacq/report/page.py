@@ -55,7 +55,7 @@ def page_text(runs: Sequence[RunSummary], *, title: str, maze: MazePicture | Non
     if not runs and maze is None:
         raise InputError("no runs", where="report", expected="at least one run", fix="give one or more run directories")
     shown = arranged(runs)
-    slots = palette([*(run.label for run in shown), *(_maze_labels(maze) if maze else ())])
+    slots = palette(dict.fromkeys(_maze_labels(maze) if maze else (), "") | {run.label: run.algorithm for run in shown})
     sections = [section for section in _sections(shown, maze, slots) if section is not None]
     style, script = _asset("page.css"), _asset("page.js")
     return Template(_asset("page.html")).substitute(

@@ -2,17 +2,17 @@
 
 import html
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from stacq.algos import BUILT_IN
 from stacq.types import Float64s
 
 DASH = "–"  # what stands where a number is not known
 MINUS = "−"
 SLOTS = 7  # colours in page.css
-KNOWN = {"StaCQ": 0, "TD3+BC": 1, "BC": 2, "OneStep StaCQ": 3}  # the same colours on every page
 TINY, LARGE, HUGE = 1e-3, 1e4, 1e9  # where the numbers along an axis change their form
 MOST_POINTS = 400  # of one line in a chart
 
@@ -82,13 +82,19 @@ def steps_text(step: float) -> str:
     return f"{step:g}"
 
 
-def palette(labels: Iterable[str]) -> dict[str, int]:
-    """A colour for each label: known algorithms keep theirs, others take what is left, in order."""
-    names = list(dict.fromkeys(labels))
-    slots = {name: KNOWN[name] for name in names if name in KNOWN}
+def palette(labels: Mapping[str, str]) -> dict[str, int]:
+    """A colour for each label, by label and algorithm.
+
+    The first label of an algorithm of the package has the same colour on every page; others take what is left.
+    """
+    order = {name: place % SLOTS for place, name in enumerate(BUILT_IN)}
+    slots: dict[str, int] = {}
+    for label, algorithm in labels.items():
+        if algorithm in order and order[algorithm] not in slots.values():
+            slots[label] = order[algorithm]
     free = [slot for slot in range(SLOTS) if slot not in slots.values()] or list(range(SLOTS))
-    others = [name for name in names if name not in KNOWN]
-    return slots | {name: free[index % len(free)] for index, name in enumerate(others)}
+    others = (label for label in labels if label not in slots)
+    return slots | {label: free[place % len(free)] for place, label in enumerate(list(others))}
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,22 @@ from typing import Any
 
 import pytest
 
-from stacq.algos import ALGORITHMS, bc, onestep, stacq, td3bc
-from stacq.algos.presets import VARIANTS, changed, preset, recommended
+from stacq import algos
+from stacq.algos import bc, onestep, settings, stacq, td3bc
+from stacq.algos.algorithm import Shown
+from stacq.algos.settings import Preset, changed
 from stacq.errors import InputError
+
+ALGORITHMS = tuple(algos.BUILT_IN)
+
+
+def preset(algorithm: str, dataset: str = "", **choices: Any) -> Preset:
+    return settings.preset(algos.find(algorithm), dataset, **choices)
+
+
+def recommended(algorithm: str, dataset: str) -> str:
+    return settings.recommended(algos.find(algorithm), dataset)
+
 
 KINDS = ("random", "medium", "medium-replay", "medium-expert")
 # Appendix C, then appendix D.
@@ -34,7 +47,7 @@ def test_locomotion(body: str, kind: str, spelling: str) -> None:
         ours = 0.5
     found = preset("stacq", name)
     assert found.config == stacq.Config(alpha=ours)
-    assert (found.normalise, found.reward_shift, found.episodes) == (True, 0.0, 10)
+    assert (found.shown.normalise, found.shown.reward_shift, found.episodes) == (True, 0.0, 10)
     assert preset("onestep-stacq", name).config == onestep.Config(alpha=onesteps)
     assert preset("td3bc", name).config == td3bc.Config()
     assert preset("bc", name).config == bc.Config()
@@ -51,7 +64,7 @@ def test_antmaze(name: str) -> None:
     assert preset("onestep-stacq", f"{name}-v2").config == onestep.Config(alpha=onesteps, reward="row")
     for algorithm in ALGORITHMS:
         data = preset(algorithm, f"{name}-v2")
-        assert (data.normalise, data.reward_shift, data.episodes) == (algorithm == "bc", -1.0, 100)
+        assert (data.shown.normalise, data.shown.reward_shift, data.episodes) == (algorithm == "bc", -1.0, 100)
 
 
 def test_minaris_names_mean_the_same_tasks() -> None:
@@ -93,9 +106,8 @@ def test_variants() -> None:
     held_too = onestep.Config(alpha=0.1, action_pull=0.1)
     assert preset("onestep-stacq", "hopper-medium-v2", variant="robust").config == held_too
     assert preset("td3bc", variant="four-critics").config == td3bc.Config(critics=4)
-    assert set(VARIANTS) == set(ALGORITHMS)
-    for algorithm, variants in VARIANTS.items():
-        for variant in variants:
+    for algorithm in ALGORITHMS:
+        for variant in algos.find(algorithm).variants:
             for small in (False, True):
                 preset(algorithm, "antmaze-large-play-v2", variant=variant, small=small)
 
@@ -148,17 +160,17 @@ def test_small_ones_are_smaller_and_keep_what_belongs_to_the_dataset() -> None:
     "name", ["", "mine", "pendulum-expert-v1", "hopperish-v2", "walker2d-mine", "antmaze-medium-mine"]
 )
 def test_data_of_ones_own_gets_the_defaults(name: str) -> None:
-    for algorithm, module in ALGORITHMS.items():
+    for algorithm in ALGORITHMS:
         found = preset(algorithm, name)
-        assert found.config == module.Config() and found.normalise and found.reward_shift == 0
+        assert found.config == algos.find(algorithm).Config() and found.shown == Shown()
 
 
 @pytest.mark.parametrize(("algorithm", "variant"), [("sac", "paper"), ("stacq", "fast"), ("bc", "authors")])
 def test_unknown_names_are_told_the_known_ones(algorithm: str, variant: str) -> None:
     with pytest.raises(InputError) as caught:
         preset(algorithm, "hopper-medium-v2", variant=variant)
-    expected = ALGORITHMS if algorithm not in ALGORITHMS else VARIANTS[algorithm]
-    assert caught.value.expected == " or ".join(expected)
+    known = {"sac": "stacq or onestep-stacq or td3bc or bc", "bc": "paper"}
+    assert caught.value.expected == known.get(algorithm, "paper or layer-norm or robust or maze or authors")
 
 
 @pytest.mark.parametrize(

@@ -6,17 +6,17 @@ import pytest
 from rich.console import Console
 from training_cases import options, plan
 
-from stacq.algos import ALGORITHMS
-from stacq.algos.presets import changed, preset
-from stacq.report.training_text import TrainingDisplay, duration, settings_text
-from stacq.training.train import Report
+from stacq import algos
+from stacq.algos.settings import changed, preset
+from stacq.pipeline.console import TrainingDisplay, duration, settings_text
+from stacq.training.pace import Report
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
+@pytest.mark.parametrize("algorithm", algos.BUILT_IN)
 @pytest.mark.parametrize("dataset", ["", "hopper-medium-v2", "antmaze-large-play-v2", "stacq/maze-stitching-v0"])
 def test_settings_as_told_can_be_set(algorithm: str, dataset: str) -> None:
-    config = preset(algorithm, dataset).config
-    assert changed(ALGORITHMS[algorithm].Config(), tuple(settings_text(config).split())) == config
+    config = preset(algos.find(algorithm), dataset).config
+    assert changed(algos.find(algorithm).Config(), tuple(settings_text(config).split())) == config
 
 
 @pytest.mark.parametrize(
