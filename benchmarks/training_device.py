@@ -22,18 +22,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-from stacq.training.job import Options, Plan, make_plan, make_task, protocol_of
 
 import training_speed
-from stacq import generate, load
-from stacq.algos import ALGORITHMS
-from stacq.algos.common import Sizes
+from stacq import Options, generate, load
+from stacq.algos.algorithm import Sizes
 from stacq.algos.world import World
-from stacq.pipeline import fit_dynamics
+from stacq.pipeline.models import fit_dynamics
+from stacq.pipeline.plan import Plan, make_plan
+from stacq.pipeline.stages import Work as Training
+from stacq.pipeline.stages import make_task, with_actions
 from stacq.reach.build import reachable_sets
-from stacq.runs import Run
+from stacq.runs.directory import Run
 from stacq.training.loop import compiled_advance
-from stacq.training.train import Report, train
+from stacq.training.pace import Report
+from stacq.training.task import Task
+from stacq.training.train import train
 from training_speed import Turn, flops, training
 
 SEEDS, CHUNK, CHUNKS = 5, 1000, 6
@@ -50,15 +53,20 @@ class Work(NamedTuple):
 
 def real_plan(name: str, options: Options) -> Plan:
     dataset = load(generate(name)) if name.startswith("stacq/") else load(name)
-    dynamics = sets = None
-    if ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
-        dynamics = fit_dynamics(dataset, "default").dynamics
-        sets = reachable_sets(dataset, dynamics, engine="gpu")
-    return make_plan(dataset, options, dynamics, sets)
+    plan = make_plan(dataset, options)
+    if not plan.algorithm.needs.reachable:
+        return plan
+    dynamics = fit_dynamics(dataset, "default").dynamics
+    return plan.with_models(dynamics, reachable_sets(dataset, dynamics, engine="gpu"))
+
+
+def real_task(plan: Plan) -> Task:
+    done = with_actions(Training(plan))
+    return make_task(done.plan, done.actions)
 
 
 def real_work(name: str, algorithm: str, variant: str) -> Work:
-    task = make_task(real_plan(name, Options(algorithm, variant=variant, evaluate=False)))
+    task = real_task(real_plan(name, Options(algorithm, variant=variant, evaluate=False)))
     return Work(algorithm, task.world, task.sizes, task.config)
 
 
@@ -71,7 +79,7 @@ def loop_speed(plan: Plan) -> float:
             evenly.append((report.step, time.perf_counter()))
 
     with tempfile.TemporaryDirectory() as folder, Run(Path(folder) / "run", plan.manifest()) as run:
-        train(make_task(plan), plan.schedule, run, protocol=protocol_of(plan), listener=note)
+        train(real_task(plan), plan.schedule, run, scoring=plan.scoring, listener=note)
     step, then = evenly[0]
     return (time.perf_counter() - then) / (MEASURED - step) * 1e3
 

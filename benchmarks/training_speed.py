@@ -32,8 +32,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.algos import ALGORITHMS
-from stacq.algos.common import Sizes
+from stacq import algos
+from stacq.algos.algorithm import Sizes
 from stacq.algos.world import Extras, World, pack_rows
 from stacq.nn.mlp import frozen_for, init_ensemble
 from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
@@ -100,12 +100,12 @@ def config(name: str, shape: Shape = FULL) -> Any:
     sizes: dict[str, Any] = {"batch": shape.batch, "hidden": shape.hidden}
     if name == "stacq":
         sizes |= {"slots": shape.slots, "critics": shape.critics}
-    return ALGORITHMS[name].Config(**sizes)
+    return algos.find(name).Config(**sizes)
 
 
 def training(name: str, world: World, sizes: Sizes, cfg: Any, seeds: int) -> Turn:
     """A function that trains all seeds on by so many steps."""
-    algorithm, numbers = ALGORITHMS[name], jnp.arange(seeds)
+    algorithm, numbers = algos.find(name), jnp.arange(seeds)
     updates = algorithm.phases(cfg)[0].updates
     state = init_states(algorithm, numbers, sizes, cfg)
     carry = Carry(state, zero_sums(updates, state, world, numbers, cfg), jnp.asarray(0, jnp.int32))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -93,7 +93,9 @@ def test_nothing_waits_to_be_filled_in(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_named_files_exist(page: Path) -> None:
     """Paths in backticks are files of the repository, or stand beside one named just before."""
-    for name in re.findall(r"`((?:src|tests|benchmarks|experiments|docs)/[\w./-]+)`", page.read_text(encoding="utf-8")):
+    for name in re.findall(
+        r"`((?:src|tests|benchmarks|studies|research|docs)/[\w./-]+)`", page.read_text(encoding="utf-8")
+    ):
         assert (ROOT / name).exists(), name
 
 
@@ -129,8 +131,8 @@ def shown(page: str, heading: str) -> list[list[str]]:
 
 
 def printed_rows(records: str) -> list[list[str]]:
-    """What `experiments/locomotion.py --table` prints of a file of records: dataset, run, steps, then numbers."""
-    command = [sys.executable, "experiments/locomotion.py", "--table", f"experiments/results/{records}"]
+    """What `studies/locomotion.py --table` prints of a file of records: dataset, run, steps, then numbers."""
+    command = [sys.executable, "studies/locomotion.py", "--table", f"studies/results/{records}"]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in answer.stdout.splitlines()[2:]]
 

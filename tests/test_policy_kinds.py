@@ -78,8 +78,8 @@ def test_files_keep_every_kind(policy: Policy, tmp_path: object) -> None:
     policy.save(path)
     again = Policy.load(path)
     rows = np.random.default_rng(0).normal(size=(4, policy.observation_size))
-    acts = [each(rows, np.random.default_rng(1)) for each in (policy, again)]
-    assert type(again) is type(policy) and np.array_equal(*acts) and again.facts() == policy.facts()
+    before, after = (each(rows, np.random.default_rng(1)) for each in (policy, again))
+    assert type(again) is type(policy) and np.array_equal(before, after) and again.facts() == policy.facts()
 
 
 def resaved(policy: Policy, path: str, **facts: object) -> None:

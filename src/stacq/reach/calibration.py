@@ -1,6 +1,6 @@
 """A truer test of reachability than the paper's: it refines the inverse action and knows the models' error.
 
-Measured in the simulator by `experiments/reachability_truth.py`, on hopper, walker2d and halfcheetah medium:
+Measured in the simulator by `research/reachability_truth.py`, on hopper, walker2d and halfcheetah medium:
 
 - The residual f(s, I(s, s')) - s' says as much about the inverse model's guess as about s'. One step on the
   forward model towards the least maximum removes most of that: more true successors pass, and of the truly

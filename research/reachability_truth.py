@@ -1,6 +1,6 @@
 """How true is the estimated reachability? Candidates of the box join, tried out in the simulator.
 
-    python experiments/reachability_truth.py --models DIR --out experiments/reachability_truth.json
+    python research/reachability_truth.py --models DIR --out research/reachability_truth.json
 
 `--models` holds dynamics-BODY-default, fitted to stacq/BODY-medium-v0. Anchors are drawn from the rows that no member
 was trained or stopped on. `--keep DIR` stores the measured pairs (tens of MB) and reads them back, so that tables can

@@ -2,7 +2,7 @@
 
     for body in hopper walker2d halfcheetah; do for quality in random medium medium-replay medium-expert expert
     do stacq data generate $body-$quality; done; done
-    python experiments/regenerated_data.py
+    python research/regenerated_data.py
 
 Prints the table of docs/data.md. D4RL's statistics come from `d4rl_v2_observation_statistics.json`.
 """

@@ -1,6 +1,6 @@
 """Which recipe fits the dynamics best where reachability needs it? Variants side by side on regenerated data.
 
-    python experiments/dynamics_variants.py --bodies hopper walker2d --variants default paper-3e-4 --rows 1000000
+    python research/dynamics_variants.py --bodies hopper walker2d --variants default paper-3e-4 --rows 1000000
 
 Prints, for every body and variant: epochs, seconds, the ensemble mean's error on rows no member saw (normalised,
 and in units of one step's range), and the share of true successors that pass the paper's criterion.

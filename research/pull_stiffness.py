@@ -1,6 +1,6 @@
 """How firmly does a pull to the best reachable state hold the policy's action, in each direction of action space?
 
-    python experiments/pull_stiffness.py stacq/walker2d-medium-v0 MODELS
+    python research/pull_stiffness.py stacq/walker2d-medium-v0 MODELS
 
 A squared distance of next states is, close to the best one, a quadratic form in the action: J'J / S with J = df/da, the
 Jacobian of the forward ensemble. Its eigenvalues are what the pull charges for a unit of action in the softest to

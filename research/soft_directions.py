@@ -1,6 +1,6 @@
 """Why does a StaCQ policy fall? Its departures from the data by direction of action space, and a swap in the simulator.
 
-    python experiments/soft_directions.py walker2d MODELS RUN
+    python research/soft_directions.py walker2d MODELS RUN
 
 MODELS are dynamics of stacq/BODY-medium-v0, RUN a directory that `stacq train` left, finished or stopped: its newest
 checkpoint is read. Directions are the eigenvectors of J'J, J = df/da of the forward ensemble, from the softest, in
@@ -23,7 +23,6 @@ import jax.numpy as jnp
 import numpy as np
 from pull_stiffness import jacobians
 from reachability_truth import BODIES, Simulator
-from stacq.training.finished import CONFIG
 
 from stacq import load
 from stacq.algos.common import act
@@ -34,8 +33,9 @@ from stacq.data.registry import normalised_score, task_of
 from stacq.dynamics.models import Dynamics, Models, forward_mean
 from stacq.envs.gym import make_env
 from stacq.nn.mlp import MLP
+from stacq.runs.finished import CONFIG
 from stacq.training.checkpoints import KIND
-from stacq.training.train import CHECKPOINTS
+from stacq.training.resume import CHECKPOINTS
 from stacq.types import Bools, Float32s, Floats
 
 ROWS = 1_500

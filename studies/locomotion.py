@@ -1,54 +1,39 @@
 """Training on regenerated locomotion data, for the tables of docs/results.md: at full size, or at a laptop's.
 
-    python experiments/locomotion.py --datasets hopper-medium walker2d-medium --runs stacq own-only td3bc bc
-    python experiments/locomotion.py --runs robust --steps 60000 --alphas 1 2 5 --seeds 3
-    python experiments/locomotion.py --small --rows 100000 --runs robust td3bc --seeds 10
-    python experiments/locomotion.py --table runs/training.jsonl
+    python studies/locomotion.py --datasets hopper-medium walker2d-medium --runs stacq own-only td3bc bc
+    python studies/locomotion.py --runs robust --steps 60000 --alphas 1 2 5 --seeds 3
+    python studies/locomotion.py --small --rows 100000 --runs robust td3bc --seeds 10
+    python studies/locomotion.py --table runs/training.jsonl
 
 Every run adds a line to `training.jsonl`: settings, scores of every evaluation and seed, the critics' value beside the
 measured discounted return, speed, device. Stages and runs that were made before are reused, and a run that was killed
-goes on, so the same command can be given again. With `--alphas` so many seeds are trained with each of them, all side
-by side in one run; no two have the same seed. `--table` prints what the file holds. The run `stacq` is the
+goes on, so the same command can be given again. With `--alphas` there is a run for each of them. `--table` prints what
+the file holds; some of its lines are of sweeps that were one run, a seed for each alpha. The run `stacq` is the
 published variant, `paper`.
 """
 
 import argparse
+import itertools
 import json
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from stacq.training.failed import TrainingFailed
-from stacq.training.finished import RESULT
-from stacq.training.job import (
-    Options,
-    Plan,
-    keep_compiled,
-    label,
-    make_plan,
-    make_task,
-    protocol_of,
-    result_of,
-)
 
-from stacq import Dataset, generate, load
-from stacq.algos import ALGORITHMS
-from stacq.dynamics.models import Dynamics
-from stacq.files import write_json, write_text
-from stacq.pipeline import fit_dynamics
-from stacq.reach.build import reachable_sets
-from stacq.reach.config import ReachConfig
-from stacq.reach.sets import ReachableSets
-from stacq.report.page_data import curve, read_run
+from stacq import ConsoleReporter, Dataset, Options, ReachConfig, Stages, algos, generate, load, train
+from stacq.files import write_text
+from stacq.pipeline.models import reach_dataset
+from stacq.pipeline.options import RecipeName
+from stacq.pipeline.plan import make_plan
 from stacq.report.statistics import describe, difference
-from stacq.runs import Run, environment_facts
-from stacq.training.train import train
+from stacq.runs.directory import environment_facts
+from stacq.runs.failed import TrainingFailed
+from stacq.runs.summary import curve, read_run
 
 RESULTS = "training.jsonl"
 RUNS: dict[str, tuple[Options, ReachConfig]] = {
@@ -69,49 +54,20 @@ RUNS: dict[str, tuple[Options, ReachConfig]] = {
 REFERENCE = "td3bc"
 
 
-class Stages(NamedTuple):
-    """What is made once for a dataset and used by all its runs."""
-
-    dataset: Dataset
-    dynamics: Dynamics | None
-    sets: dict[str, ReachableSets]  # by criterion
-
-
-def stages(name: str, runs: list[str], rows: int | None, recipe: str) -> Stages:
-    """Data, and for the runs that need them dynamics and reachable sets; with the seconds each took."""
+def dataset_of(name: str, rows: int | None) -> Dataset:
     started = time.perf_counter()
     dataset = load(generate(name, size=rows))
     print(f"{name}: {len(dataset):,} rows in {time.perf_counter() - started:.0f} s", flush=True)
-    wanted = [RUNS[run] for run in runs if ALGORITHMS[RUNS[run][0].algorithm].NEEDS_REACHABILITY]
-    if not wanted:
-        return Stages(dataset, None, {})
-    started = time.perf_counter()
-    dynamics = fit_dynamics(dataset, recipe).dynamics
-    print(f"{name}: dynamics in {time.perf_counter() - started:.0f} s", flush=True)
-    engine = "cpu" if jax.default_backend() == "cpu" else "gpu"
-    sets: dict[str, ReachableSets] = {}
-    for _, config in wanted:
-        if config.criterion not in sets:
-            started = time.perf_counter()
-            sets[config.criterion] = reachable_sets(dataset, dynamics, config, engine=engine)  # type: ignore[arg-type]
-            print(f"{name}: {config.criterion} sets in {time.perf_counter() - started:.0f} s", flush=True)
-    return Stages(dataset, dynamics, sets)
+    return dataset
 
 
-def run_lanes(plan: Plan, alphas: list[float], directory: Path) -> None:
-    """Train some seeds with every alpha (the preset's if there are none), and leave a run directory."""
-    schedule, manifest = plan.schedule, plan.manifest()
-    lanes = np.repeat(alphas, len(schedule.seeds)).astype(np.float32)
-    if alphas:
-        schedule = replace(schedule, seeds=tuple(range(len(lanes))))
-        manifest = {**manifest, "alphas": lanes.tolist(), "seeds": list(schedule.seeds)}
-    with Run(directory, manifest, resume=True) as run:
-        if not (directory / RESULT).exists():
-            task = make_task(plan)
-            if alphas:
-                task = task._replace(config=replace(task.config, alpha=jnp.asarray(lanes)))
-            train(task, schedule, run, protocol=protocol_of(plan))
-            write_json(directory / RESULT, result_of(directory))
+def prepare(dataset: Dataset, runs: list[str], recipe: RecipeName) -> None:
+    """Dynamics and reachable sets for the runs that need them, in the cache; with the seconds each took."""
+    wanted = {RUNS[run][1] for run in runs if algos.find(RUNS[run][0].algorithm).needs.reachable}
+    for config in sorted(wanted, key=lambda each: each.criterion):
+        started = time.perf_counter()
+        reach_dataset(dataset, Stages(dynamics_preset=recipe, reach=config), None, ConsoleReporter())
+        print(f"{dataset.name}: {config.criterion} sets in {time.perf_counter() - started:.0f} s", flush=True)
 
 
 def summary(directory: Path, name: str, run: str, settings: list[str], seconds: float) -> dict[str, Any]:
@@ -127,7 +83,7 @@ def summary(directory: Path, name: str, run: str, settings: list[str], seconds: 
         "label": found.config["label"],
         "step": int(scores.steps[-1]),
         "settings": settings,
-        "alphas": found.config.get("alphas"),
+        "alphas": None,
         "seeds": list(scores.seeds),
         "evaluated": scores.steps.tolist(),
         "scores": np.round(scores.values.T, 2).tolist(),
@@ -192,6 +148,36 @@ def _estimates(line: dict[str, Any], chosen: list[int]) -> str:
     return " / ".join(f"{np.array(line[key])[chosen, -1].mean():.0f}" for key in ("value", "discounted_return"))
 
 
+def train_one(
+    dataset: Dataset, name: str, run: str, chosen: argparse.Namespace, recipe: RecipeName, more: list[str]
+) -> None:
+    """One run of the table; one that was made before is read, one that was stopped goes on."""
+    options, reach = RUNS[run]
+    settings = [*chosen.set, *more]
+    options = replace(
+        options,
+        small=chosen.small,
+        seeds=chosen.seeds,
+        first_seed=chosen.first_seed,
+        steps=chosen.steps,
+        eval_every=chosen.eval_every,
+        episodes=chosen.episodes,
+        settings=tuple(settings),
+    )
+    plan = make_plan(dataset, options)
+    words = [name, run, str(plan.config.steps), *settings, *([f"from-{chosen.first_seed}"] * bool(chosen.first_seed))]
+    started = time.perf_counter()
+    try:
+        stages = Stages(dynamics_preset=recipe, reach=reach)
+        trained = train(dataset, options, stages, out=chosen.out / "-".join(words), reporter=ConsoleReporter())
+    except TrainingFailed as failure:
+        print(f"{name}, {plan.label}: {failure}", flush=True)
+        return
+    line = summary(trained.directory, name, run, settings, time.perf_counter() - started)
+    add(chosen.out / RESULTS, line)
+    print(f"{name}, {plan.label}: {line['seconds']:.0f} s", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--datasets", nargs="+", default=["hopper-medium"])
@@ -213,37 +199,15 @@ def main() -> None:
     if chosen.table:
         print("\n".join(table(chosen.table)))
         return
-    if chosen.alphas and any(not hasattr(ALGORITHMS[RUNS[run][0].algorithm].Config(), "alpha") for run in chosen.runs):
-        parser.error("--alphas is for algorithms that have an alpha")
-    keep_compiled()
+    recipe: RecipeName = chosen.recipe or ("small" if chosen.small else "default")
     chosen.out.mkdir(parents=True, exist_ok=True)
     for name in chosen.datasets:
-        made = stages(name, chosen.runs, chosen.rows, chosen.recipe or ("small" if chosen.small else "default"))
-        for run in [] if chosen.prepare else chosen.runs:
-            options, reach = RUNS[run]
-            options = replace(
-                options,
-                small=chosen.small,
-                seeds=chosen.seeds,
-                first_seed=chosen.first_seed,
-                steps=chosen.steps,
-                eval_every=chosen.eval_every,
-                episodes=chosen.episodes,
-                settings=tuple(chosen.set),
-            )
-            plan = make_plan(made.dataset, options, made.dynamics, made.sets.get(reach.criterion))
-            words = [name, run, str(plan.preset.config.steps), *map(str, chosen.alphas), *chosen.set]
-            words += [f"from-{chosen.first_seed}"] if chosen.first_seed else []
-            directory = chosen.out / "-".join(words)
-            started = time.perf_counter()
-            try:
-                run_lanes(plan, chosen.alphas, directory)
-            except TrainingFailed as failure:
-                print(f"{name}, {label(plan.options)}: {failure}", flush=True)
-                continue
-            line = summary(directory, name, run, chosen.set, time.perf_counter() - started)
-            add(chosen.out / RESULTS, line)
-            print(f"{name}, {label(plan.options)}: {line['seconds']:.0f} s", flush=True)
+        dataset = dataset_of(name, chosen.rows)
+        if chosen.prepare:
+            prepare(dataset, chosen.runs, recipe)
+            continue
+        for run, alpha in itertools.product(chosen.runs, chosen.alphas or [None]):
+            train_one(dataset, name, run, chosen, recipe, [] if alpha is None else [f"alpha={alpha:g}"])
     if not chosen.prepare:
         print("\n".join(table(chosen.out / RESULTS)))
 

@@ -1,7 +1,7 @@
 # mypy: disable-error-code="attr-defined, no-untyped-call"
 """Seconds for ranges, join and agreement over the number of rows, on the device at hand.
 
-    python experiments/reach_scaling.py --models DIR --body walker2d --rows 125000 250000 500000 1000000 2000000
+    python research/reach_scaling.py --models DIR --body walker2d --rows 125000 250000 500000 1000000 2000000
 
 First compares matrix-product precisions for the ranges (time, and error in units of a range).
 """

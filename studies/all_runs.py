@@ -1,9 +1,9 @@
 """The full-size runs of docs/results.md on one GPU, several at once and within a given time.
 
-    python experiments/all_runs.py --minutes 25 --at-once 6
+    python studies/all_runs.py --minutes 25 --at-once 6
 
 Batches and layers of 256 do not fill a large GPU, so the runs share it through NVIDIA's multi-process service where
-that is installed. Each is `experiments/locomotion.py` in a process and a directory of its own. They begin in the order
+that is installed. Each is `studies/locomotion.py` in a process and a directory of its own. They begin in the order
 of `RUNS`, as soon as the data, models and sets of their dataset are made and a place is free; what the file of results
 holds already is left out. When the time is up all are stopped. Given again, the command goes on with them, so nothing
 but the last minute of each is lost. At the end, and whenever a run is finished, their lines are gathered in

@@ -1,6 +1,6 @@
 """How far does bfloat16 move the predictions of a frozen forward ensemble, as a GPU and as a CPU use it?
 
-    python experiments/frozen_precision.py stacq/hopper-medium-v0 MODELS
+    python research/frozen_precision.py stacq/hopper-medium-v0 MODELS
 
 Everything in standard deviations of the data's steps, root mean square over rows and dimensions. Measured on a CPU;
 one without instructions for bfloat16 stays with float32, and is said not to move anything.
