@@ -383,6 +383,10 @@ class Train:
     """Reduce reachable sets to the own successor: what does reachability itself buy?"""
     set: tuple[str, ...] = ()
     """Hyperparameters as name=value, such as learning_rate=1e-4 hidden=128,128."""
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """How products are rounded. float32: none anywhere. auto: the frozen forward models in bfloat16 behind their first
+    layer where the processor multiplies that faster (every GPU, CPUs with avx512_bf16), and on a GPU all else as JAX's
+    default has it. bfloat16: the models everywhere."""
     dynamics: Path | None = None
     """Dynamics that were fitted already."""
     dynamics_preset: Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"] | None = None
@@ -421,6 +425,7 @@ class Train:
             top=self.top,
             own_only=self.own_only,
             settings=self.set,
+            precision=self.precision,
         )
         reach = ReachConfig(criterion=self.criterion, epsilon=self.epsilon, norm=self.norm)
         train(

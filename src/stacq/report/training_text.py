@@ -10,6 +10,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from stacq.nn.precision import precision_text
 from stacq.report.statistics import describe
 from stacq.report.tables import plural
 from stacq.training.finished import lost_text
@@ -36,7 +37,10 @@ def describe_plan(plan: Plan, directory: Any) -> str:
     text += "" if plan.env else "; no environment is known, so nothing is scored (--env names one)"
     shown = "states as they are" if plan.normaliser.is_identity else "states normalised"
     shown += f", rewards {plan.preset.reward_shift:+g}" if plan.preset.reward_shift else ""
-    return f"{text}; {shown}\nsettings: {settings_text(config)}\nrun directory: {directory}"
+    lines = [f"{text}; {shown}", f"settings: {settings_text(config)}"]
+    if plan.dynamics is not None or plan.options.precision != "auto":
+        lines.append(precision_text(plan.options.precision, jax.default_backend()))
+    return "\n".join([*lines, f"run directory: {directory}"])
 
 
 def settings_text(config: Any) -> str:

@@ -22,9 +22,10 @@ from stacq.data.normaliser import Normaliser
 from stacq.data.select import best_episodes
 from stacq.dynamics.models import Dynamics
 from stacq.envs.gym import check_match, facts_of, make_env
-from stacq.errors import InputError
+from stacq.errors import InputError, check_choice
 from stacq.evaluation import Counting, reference_task
 from stacq.files import home, write_json
+from stacq.nn.precision import PRECISIONS, Precision
 from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets
 from stacq.reach.ways import leading_actions
@@ -55,6 +56,7 @@ class Options:
     top: float = 1.0  # share of the episodes that are kept, by return
     own_only: bool = False  # reachable sets reduced to the own successor
     settings: tuple[str, ...] = ()  # name=value, on top of the preset
+    precision: Precision = "auto"  # of products: float32 throughout, or frozen models in bfloat16 where it is faster
     checkpoint_seconds: float = 60.0
 
 
@@ -109,6 +111,7 @@ class Plan:
             "episodes": self.preset.episodes,
             "top": self.options.top,
             "own_only": self.options.own_only,
+            "precision": self.options.precision,
             "normalise": not self.normaliser.is_identity,
             "reward_shift": self.preset.reward_shift,
             "config": asdict(self.preset.config),
@@ -186,6 +189,13 @@ def check_options(dataset: Dataset, options: Options) -> str | None:
             expected="StaCQ",
             fix="leave it out",
         )
+    if options.precision == "bfloat16" and not ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
+        raise InputError(
+            f"{options.algorithm} has no frozen models to round to bfloat16",
+            where="precision",
+            expected="auto or float32",
+            fix="leave it out",
+        )
     check_schedule(options.algorithm, chosen.config, _schedule(options, chosen))
     return _environment(dataset, options)
 
@@ -207,6 +217,7 @@ def _check_kinds(dataset: Dataset, options: Options) -> None:
     for name, (wanted, expected) in kinds.items():
         if not isinstance(value := getattr(options, name), wanted):
             raise InputError(f"{name} is {value!r}", where="options of the training", expected=expected)
+    check_choice("precision", options.precision, PRECISIONS, where="options of the training")
 
 
 def selected(dataset: Dataset, options: Options) -> Dataset:
@@ -267,10 +278,11 @@ def make_task(plan: Plan, say: Callable[[str], None] | None = None) -> Task:
         ways=_ways(plan, say),
         reward_shift=chosen.reward_shift,
         every_row=not ALGORITHMS[name].NEEDS_SUCCESSORS,
+        precision=plan.options.precision,
     )
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
     sizes = Sizes(dataset.observation_size, dataset.action_size)
-    return Task(name, ALGORITHMS[name], chosen.config, world, sizes, normaliser, bounds)
+    return Task(name, ALGORITHMS[name], chosen.config, world, sizes, normaliser, bounds, plan.options.precision)
 
 
 def run_job(

@@ -29,6 +29,7 @@ from stacq.evaluation import EpisodeRecord, crew_size
 from stacq.files import remove_parts
 from stacq.interrupts import Held, held_back
 from stacq.nn.learner import stripped
+from stacq.nn.precision import Precision, products_of
 from stacq.runs import EVALUATED, Run, read_metrics
 from stacq.training.checkpoints import (
     KIND,
@@ -73,6 +74,7 @@ class Task(NamedTuple):
     sizes: Sizes
     normaliser: Normaliser
     bounds: tuple[Float32s, Float32s]
+    precision: Precision = "auto"  # that of the world too
 
 
 class Report(NamedTuple):
@@ -107,12 +109,13 @@ def train(
     check_schedule(task.name, task.config, schedule)
     check_actions(task)
     trainer = _Trainer(task, schedule, run, protocol, listener, say)
-    if protocol is None:
-        return trainer.go(None)
-    episodes = protocol.episodes * len(schedule.seeds)
-    pool = WorkerPool(crew_size(workers, episodes))
-    with Evaluator(protocol, pool, task.normaliser, task.bounds) as evaluator:
-        return trainer.go(evaluator)
+    with products_of(task.precision):
+        if protocol is None:
+            return trainer.go(None)
+        episodes = protocol.episodes * len(schedule.seeds)
+        pool = WorkerPool(crew_size(workers, episodes))
+        with Evaluator(protocol, pool, task.normaliser, task.bounds) as evaluator:
+            return trainer.go(evaluator)
 
 
 def check_schedule(name: str, config: Any, schedule: Schedule) -> None:
