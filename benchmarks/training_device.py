@@ -7,6 +7,7 @@ With a dataset, its own dynamics and reachable sets are used, or made first. Wit
 robot's sizes with one reachable state for every row: what a dataset of that many rows needs in memory. Compilation is
 timed apart, in a fresh cache, and a second time with the program on disk. `--profile` adds where the time of a step
 goes, `--evaluation` what the paper's protocol beside the training costs: ten episodes of every seed each 5,000 steps.
+`--precision` is that of `stacq train`.
 The bars are those of an H200: on a CPU there is nothing to measure here, `training_speed.py` is for that.
 """
 
@@ -27,6 +28,7 @@ import training_speed
 from stacq import Options, generate, load
 from stacq.algos.algorithm import Sizes
 from stacq.algos.world import World
+from stacq.nn.precision import PRECISIONS, products_of
 from stacq.pipeline.models import fit_dynamics
 from stacq.pipeline.plan import Plan, make_plan
 from stacq.pipeline.stages import Work as Training
@@ -65,9 +67,9 @@ def real_task(plan: Plan) -> Task:
     return make_task(done.plan, done.actions)
 
 
-def real_work(name: str, algorithm: str, variant: str) -> Work:
-    task = real_task(real_plan(name, Options(algorithm, variant=variant, evaluate=False)))
-    return Work(algorithm, task.world, task.sizes, task.config)
+def real_work(name: str, options: Options) -> Work:
+    task = real_task(real_plan(name, replace(options, evaluate=False)))
+    return Work(options.algorithm, task.world, task.sizes, task.config)
 
 
 def loop_speed(plan: Plan) -> float:
@@ -84,21 +86,21 @@ def loop_speed(plan: Plan) -> float:
     return (time.perf_counter() - then) / (MEASURED - step) * 1e3
 
 
-def evaluation(name: str, algorithm: str, variant: str) -> Iterator[str]:
-    plan = real_plan(name, Options(algorithm, variant=variant, steps=MEASURED, eval_every=EVAL_EVERY))
+def evaluation(name: str, options: Options) -> Iterator[str]:
+    plan = real_plan(name, replace(options, steps=MEASURED, eval_every=EVAL_EVERY))
     if plan.env is None:
         yield f"{name} names no environment: nothing can be evaluated"
         return
     alone, beside = loop_speed(replace(plan, env=None)), loop_speed(plan)
     more = beside / alone - 1
-    yield f"{algorithm}, the whole loop: {alone:.3f} ms a step, with evaluation {beside:.3f}"
+    yield f"{options.algorithm}, the whole loop: {alone:.3f} ms a step, with evaluation {beside:.3f}"
     yield f"  {more:+.0%}; bar +{EVALUATION_BAR:.0%}: {'met' if more <= EVALUATION_BAR else 'MISSED'}"
 
 
-def random_work(rows: int, algorithm: str) -> Work:
-    world = training_speed.make_world(training_speed.data(rows))
+def random_work(rows: int, options: Options) -> Work:
+    world = training_speed.make_world(training_speed.data(rows), precision=options.precision)
     sizes = Sizes(training_speed.STATE, training_speed.ACTION)
-    return Work(algorithm, world, sizes, training_speed.config(algorithm))
+    return Work(options.algorithm, world, sizes, training_speed.config(options.algorithm))
 
 
 def started(work: Work) -> tuple[Turn, float]:
@@ -163,6 +165,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000, help="of the random data, where no dataset is named")
     parser.add_argument("--only", choices=list(BAR))
     parser.add_argument("--variant", default="paper", help="of StaCQ, on a --dataset")
+    parser.add_argument("--precision", choices=PRECISIONS, default="auto")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--evaluation", action="store_true", help="of a --dataset")
     chosen = parser.parse_args()
@@ -176,13 +179,12 @@ def main() -> None:
         jax.config.update("jax_compilation_cache_dir", cache)  # type: ignore[no-untyped-call]
         for algorithm in [chosen.only] if chosen.only else ["td3bc", "stacq"]:
             variant = chosen.variant if algorithm == "stacq" else "paper"
-            if chosen.dataset:
-                work = real_work(chosen.dataset, algorithm, variant)
-            else:
-                work = random_work(chosen.rows, algorithm)
-            show(work, kernels=chosen.profile)
+            options = Options(algorithm, variant=variant, precision=chosen.precision)
+            work = real_work(chosen.dataset, options) if chosen.dataset else random_work(chosen.rows, options)
+            with products_of(chosen.precision):
+                show(work, kernels=chosen.profile)
             if chosen.evaluation:
-                print("\n".join(evaluation(chosen.dataset, algorithm, variant)), flush=True)
+                print("\n".join(evaluation(chosen.dataset, options)), flush=True)
 
 
 if __name__ == "__main__":

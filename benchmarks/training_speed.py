@@ -10,7 +10,7 @@ seeds train side by side here and would be five runs one after the other there, 
 is of the rate that a large matrix product reaches in the same minutes.
 
 The eager side is float32 throughout. On CPUs with instructions for bfloat16 our frozen ensemble is bfloat16 behind its
-first layer, as it is in real runs; `--float32` leaves that out, so that both sides multiply the same numbers.
+first layer, as it is in real runs; `--precision float32` leaves that out, so that both sides multiply the same numbers.
 
 `--small` takes the sizes of the small preset, where five seeds on two cores are the thing to look at.
 
@@ -36,8 +36,9 @@ from stacq import algos
 from stacq.algos.algorithm import Sizes
 from stacq.algos.world import Extras, World, pack_rows
 from stacq.nn.mlp import frozen_for, init_ensemble
+from stacq.nn.precision import PRECISIONS
 from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
-from stacq.types import Array
+from stacq.types import Array, Precision
 
 STATE, ACTION = 17, 6
 ROWS = 100_000
@@ -82,7 +83,7 @@ def data(rows: int = ROWS) -> dict[str, Array]:
     }
 
 
-def make_world(arrays: dict[str, Array], shape: Shape = FULL, float32: bool = False) -> World:
+def make_world(arrays: dict[str, Array], shape: Shape = FULL, precision: Precision = "auto") -> World:
     on_device = {name: jnp.asarray(values) for name, values in arrays.items()}
     models = init_ensemble(jax.random.key(0), shape.models, (STATE + ACTION, *shape.model_hidden, STATE))
     rows = len(arrays["s"])
@@ -91,7 +92,7 @@ def make_world(arrays: dict[str, Array], shape: Shape = FULL, float32: bool = Fa
         anchors=jnp.arange(rows, dtype=jnp.int32),
         usable=jnp.ones(rows, bool),
         chained=jnp.ones(rows, bool),
-        ensemble=models if float32 else frozen_for(jax.default_backend(), models),
+        ensemble=frozen_for(jax.default_backend(), models, precision),
         extras=Extras(on_device["start"], on_device["size"], on_device["rows"], None),
     )
 
@@ -212,8 +213,8 @@ def alternated(turns: dict[str, tuple[Turn, int]], cores: int) -> tuple[dict[str
     return {name: statistics.median(found) for name, found in (quiet if trusted else every).items()}, trusted
 
 
-def compare(name: str, arrays: dict[str, Array], shape: Shape, cores: int, float32: bool) -> None:
-    world, cfg, steps = make_world(arrays, shape, float32), config(name, shape), shape.turn[name]
+def compare(name: str, arrays: dict[str, Array], shape: Shape, cores: int, precision: Precision) -> None:
+    world, cfg, steps = make_world(arrays, shape, precision), config(name, shape), shape.turn[name]
     assert world.ensemble is not None
     turns = {"matrix": (matrix_product(), PRODUCTS)}
     for label, seeds in (("1 seed", 1), ("5 seeds", 5)):
@@ -259,11 +260,11 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--only", choices=list(FULL.turn))
     parser.add_argument("--small", action="store_true", help="networks and batches of the small preset")
-    parser.add_argument("--float32", action="store_true", help="our frozen ensemble in float32 too")
+    parser.add_argument("--precision", choices=PRECISIONS, default="auto", help="of our frozen ensemble")
     args = parser.parse_args()
     use_cores(args.cores)
     for name in [args.only] if args.only else list(FULL.turn):
-        compare(name, data(), SMALL if args.small else FULL, args.cores, args.float32)
+        compare(name, data(), SMALL if args.small else FULL, args.cores, args.precision)
 
 
 if __name__ == "__main__":

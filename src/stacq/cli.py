@@ -139,7 +139,8 @@ class Convert:
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
     target: Positional[str]
-    """A path ending in .hdf5, or minari:ID for Minari's local storage."""
+    """A path ending in .hdf5, or minari:ID for Minari's local storage. For d3rlpy and TorchRL write .hdf5: they misread
+    Minari's format (docs/data.md)."""
     infos: tuple[str, ...] | None = None
     """Per-row extras to take along, such as qpos qvel; all of them if not said, none if the list is empty."""
     force: bool = False

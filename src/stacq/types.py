@@ -16,3 +16,6 @@ Array = NDArray[Any]
 
 Infos = Sequence[str] | Literal["all"]
 """Which per-row extras of a file to load."""
+
+Precision = Literal["auto", "float32", "bfloat16"]
+"""How a training multiplies: `nn/precision.py` says what each means on the device at hand."""

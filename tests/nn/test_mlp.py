@@ -1,6 +1,5 @@
 """Networks: shapes, the distribution they start from, and what a key decides."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import jax
@@ -10,7 +9,6 @@ import pytest
 
 from stacq.nn.mlp import (
     MLP,
-    _cpu_multiplies_bfloat16,
     _input_precision,
     _rounded_product,
     each_member,
@@ -81,7 +79,7 @@ def test_a_network_computes_affine_layers_with_relu_between(sizes: tuple[int, ..
 def test_a_frozen_network_is_rounded_and_nearly_the_same(
     monkeypatch: pytest.MonkeyPatch, backend: str, biases: str
 ) -> None:
-    monkeypatch.setattr("stacq.nn.mlp._cpu_multiplies_bfloat16", lambda: True)
+    monkeypatch.setattr("stacq.nn.precision._cpu_multiplies_bfloat16", lambda: True)
     ensemble = init_ensemble(jax.random.key(4), 3, (20, 64, 64, 5))
     half = frozen_for(backend, ensemble)
     assert [weight.dtype.name for weight in half.weights] == ["float32", "bfloat16", "bfloat16"]
@@ -95,33 +93,6 @@ def test_a_frozen_network_is_rounded_and_nearly_the_same(
     for of in (each_member, lambda network, x: jax.grad(score)(x, network)):
         whole, rounded = (np.asarray(of(each, x), np.float64) for each in (ensemble, half))
         assert 1e-4 < np.linalg.norm(rounded - whole) / np.linalg.norm(whole) < 0.05
-
-
-def test_a_cpu_that_cannot_multiply_rounded_factors_keeps_a_frozen_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stacq.nn.mlp._cpu_multiplies_bfloat16", lambda: False)
-    ensemble = init_ensemble(jax.random.key(4), 3, (20, 64, 5))
-    assert frozen_for("cpu", ensemble) is ensemble
-    assert frozen_for("gpu", ensemble) is not ensemble
-
-
-@pytest.mark.parametrize(
-    ("flags", "able"), [("fma avx512f avx512_bf16 avx512vl", True), ("fma avx512f avx512_bf16_emulated", False)]
-)
-def test_a_cpu_says_whether_it_can_multiply_rounded_factors(
-    monkeypatch: pytest.MonkeyPatch, flags: str, able: bool
-) -> None:
-    monkeypatch.setattr(Path, "read_text", lambda path, encoding: f"flags\t\t: {flags}\nbogomips\t: 4800.00\n")
-    assert _cpu_multiplies_bfloat16.__wrapped__() is able
-
-
-def test_a_system_that_does_not_describe_its_cpu_is_taken_for_an_ordinary_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def missing(path: Path, encoding: str) -> str:
-        raise FileNotFoundError(path)
-
-    monkeypatch.setattr(Path, "read_text", missing)
-    assert _cpu_multiplies_bfloat16.__wrapped__() is False
 
 
 @pytest.mark.parametrize("shape", [(20,), (7, 20), (2, 3, 20)])

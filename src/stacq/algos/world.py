@@ -14,7 +14,7 @@ from stacq.dynamics.models import Dynamics, forward_mean
 from stacq.errors import InputError
 from stacq.nn.mlp import MLP, each_member, frozen_for
 from stacq.reach.sets import ReachableSets, extra_sizes, others
-from stacq.types import Bools, Float32s, Floats, Ints
+from stacq.types import Bools, Float32s, Floats, Ints, Precision
 
 PREDICT_CHUNK = 65_536  # rows at a time
 
@@ -175,11 +175,13 @@ def make_world(
     reward_scale: float = 1.0,
     reward_shift: float = 0.0,
     every_row: bool = False,
+    precision: Precision = "auto",
 ) -> World:
     """Put everything on the device. Algorithms that need no dynamics, sets or actions that lead there are given none.
 
     Batches are drawn from rows whose successor is known or whose task is over, or from `every_row`. `ways` are those of
-    `reach.ways.leading_actions`. With dynamics, states must be shown as these were fitted.
+    `reach.ways.leading_actions`. With dynamics, states must be shown as these were fitted. `precision` decides how the
+    models are multiplied from here on; successors that are predicted here are float32.
     """
     assert dynamics is None or normaliser is dynamics.normaliser, "the models know states in their own units only"
     usable = dataset.successor_known | dataset.terminals | every_row
@@ -204,7 +206,7 @@ def make_world(
         anchors=jnp.asarray(anchors.astype(np.int32)),
         usable=jnp.asarray(usable),
         chained=jnp.asarray(chained(dataset)),
-        ensemble=None if dynamics is None else frozen_for(jax.default_backend(), folded(dynamics)),
+        ensemble=None if dynamics is None else frozen_for(jax.default_backend(), folded(dynamics), precision),
         extras=None if sets is None or dynamics is None else _extras(sets, dynamics, ways),
         recorded=None if dataset.successor_known[anchors].all() else jnp.asarray(dataset.successor_known),
     )

@@ -1,4 +1,4 @@
-"""A Dataset written as a Minari dataset, for the libraries that read those."""
+"""A Dataset written as a Minari dataset, for users of Minari (other libraries misread it: docs/data.md)."""
 
 import os
 import tempfile

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from itertools import pairwise
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
+
+from stacq.nn.precision import rounds_models
+from stacq.types import Precision
 
 TF32_SINCE = 8  # NVIDIA's compute capability, its first number
 
@@ -77,27 +79,18 @@ def _unstacked(ensemble: MLP) -> list[MLP]:
     return [jax.tree.unflatten(shape, [part[0] for part in parts]) for parts in zip(*split, strict=True)]
 
 
-def frozen_for(backend: str, network: MLP) -> MLP:
-    """A network that no longer learns, as `backend` runs it fastest: factors in bfloat16 after the first layer.
+def frozen_for(backend: str, network: MLP, precision: Precision = "auto") -> MLP:
+    """A network that no longer learns, with `auto` as `backend` runs it fastest: in bfloat16 after the first layer.
 
-    A CPU that multiplies them twice as fast as float32 sums them in float32 at no cost; on a GPU the sums are rounded
-    too. Of the dynamics ensembles this moves predictions by 0.2 percent of a step, a seventh of their own error or
-    less.
+    A CPU that multiplies such factors twice as fast as float32 sums them in float32 at no cost; on a GPU the sums are
+    rounded too. Of the dynamics ensembles this moves predictions by 0.2 percent of a step, a seventh of their own
+    error or less.
     """
-    if backend == "cpu" and not _cpu_multiplies_bfloat16():
+    if not rounds_models(precision, backend):
         return network
     half: MLP = jax.tree.map(lambda values: values.astype(jnp.bfloat16), network)
     weights, biases = (network.weights[0], *half.weights[1:]), (network.biases[0], *half.biases[1:])
     return replace(network, weights=weights, biases=network.biases if backend == "cpu" else biases)
-
-
-@cache
-def _cpu_multiplies_bfloat16() -> bool:
-    """Whether this CPU has instructions for it; others would turn the factors into float32 first, and gain nothing."""
-    try:
-        return "avx512_bf16" in Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
-    except OSError:  # only Linux has the file
-        return False
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(2,))

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
 from stacq.dynamics.quality import Quality
+from stacq.nn.precision import precision_text
 from stacq.pipeline.options import setting_text
 from stacq.pipeline.plan import Plan
 from stacq.pipeline.reporter import Reporter
@@ -80,7 +81,7 @@ class ConsoleReporter(Reporter):
         self.say(describe_result(plan, trained))
 
 
-def describe_plan(plan: Plan, directory: Any) -> str:
+def describe_plan(plan: Plan, directory: Path) -> str:
     """One paragraph before a run."""
     schedule, config, phases = plan.schedule, plan.config, plan.algorithm.phases(plan.config)
     text = f"training {plan.algorithm.name} ({plan.options.variant}) on {plan.dataset.name or 'the dataset'}: "
@@ -93,7 +94,10 @@ def describe_plan(plan: Plan, directory: Any) -> str:
     scale, shift = plan.reward_scale, plan.preset.shown.reward_shift
     shown += f", rewards times {scale:.3g}" if scale != 1 else ""
     shown += f", rewards {shift:+g}" if shift else ""
-    return f"{text}; {shown}\nsettings: {settings_text(config)}\nrun directory: {directory}"
+    lines = [f"{text}; {shown}", f"settings: {settings_text(config)}"]
+    if plan.dynamics is not None or plan.options.precision != "auto":
+        lines.append(precision_text(plan.options.precision, jax.default_backend()))
+    return "\n".join([*lines, f"run directory: {directory}"])
 
 
 def settings_text(config: Any) -> str:

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from tyro.conf import OmitArgPrefixes, Positional, Suppress, arg
 
 from stacq.algos import BUILT_IN
-from stacq.errors import InputError
+from stacq.errors import InputError, check_choice
 from stacq.reach.config import CriterionName, Engine, ReachConfig
+from stacq.types import Precision
 
 RECOMMENDED = "recommended"
 """In the place of a variant's name: the one that suits the data best, as far as it was measured."""
@@ -30,15 +31,16 @@ class Options:
     variant: str = RECOMMENDED
     """A named bundle of settings, such as `paper` or `robust` for StaCQ; `stacq algos` lists them."""
     small: bool = False
-    """Small networks and fewer steps, for a laptop."""
+    """Smaller networks and fewer steps, for a laptop; policies in the mazes have one size."""
     seeds: int = 5
     """How many; they train side by side."""
     first_seed: int = 0
     """The others follow it."""
     steps: int | None = None
-    """Gradient steps; by default the preset's: a million at full size, far fewer in the mazes and with --small."""
+    """Gradient steps of every phase; by default the preset's, which `stacq algos` prints."""
     eval_every: int | None = None
-    """Steps between evaluations; by default 200 evaluations in all, in the mazes and with --small 20."""
+    """Steps between evaluations, by default so that there are 200 of them, in the mazes and with --small 20, but at
+    least 100."""
     episodes: int | None = None
     """Per evaluation; by default 10, in AntMaze 100."""
     env: str | None = None
@@ -51,6 +53,10 @@ class Options:
     """Reduce reachable sets to the own successor: what does reachability itself buy?"""
     settings: Annotated[tuple[str, ...], arg(aliases=("--set",))] = ()
     """Hyperparameters as name=value, such as learning_rate=1e-4 hidden=128,128."""
+    precision: Precision = "auto"
+    """How products are rounded. float32: none anywhere. auto: the frozen forward models in bfloat16 behind their first
+    layer where the processor multiplies that faster (every GPU, CPUs with avx512_bf16), and on a GPU all else as JAX's
+    default has it. bfloat16: the models everywhere."""
     checkpoint_seconds: Suppress[float] = 60.0
     """Between two checkpoints."""
 
@@ -66,7 +72,8 @@ class Stages:
     dynamics: Path | None = None
     """Directory of dynamics that were fitted already."""
     dynamics_preset: RecipeName | None = None
-    """The recipe for dynamics; by default a small one with --small, else what measured best for this kind of data."""
+    """The recipe for dynamics; by default `default`, which measured best, with --small `small`; of AntMaze
+    `paper-antmaze` and `small-antmaze`."""
     reach: OmitArgPrefixes[ReachConfig] = ReachConfig()
     engine: Engine | None = None
     """Which engine searches the boxes; both give the same sets. Default: the GPU's where there is one."""
@@ -87,11 +94,12 @@ class Comparison:
     env: str | None = None
     """Gymnasium id to score in; by default the one the data names."""
     dynamics_preset: RecipeName | None = None
-    """The recipe for dynamics; by default a small one, with --full what measured best."""
+    """The recipe for dynamics; by default `small`, with --full `default`, which measured best; of AntMaze
+    `small-antmaze` and `paper-antmaze`."""
     criterion: CriterionName = "paper"
     """Which test of reachability."""
     full: bool = False
-    """Networks of full size and a million steps instead of what a laptop can do; the maze has one size."""
+    """Networks of full size and a million steps instead of 100,000; policies in the mazes have one size."""
     workers: int | None = None
     """Processes that evaluate; by default one per core."""
     out: Path = Path("runs")
@@ -145,3 +153,4 @@ def check_kinds(options: Options) -> None:
     for name, (wanted, expected) in kinds.items():
         if not isinstance(value := getattr(options, name), wanted):
             raise InputError(f"{name} is {value!r}", where="options of the training", expected=expected)
+    check_choice("precision", options.precision, get_args(Precision), where="options of the training")

@@ -105,6 +105,7 @@ class Plan:
             "episodes": self.preset.episodes,
             "top": self.options.top,
             "own_only": self.options.own_only,
+            "precision": self.options.precision,
             "normalise": not self.normaliser.is_identity,
             "reward_scale": self.reward_scale,
             "reward_shift": self.preset.shown.reward_shift,
@@ -126,6 +127,13 @@ def make_plan(dataset: Dataset, options: Options) -> Plan:
     if options.own_only and not algorithm.needs.reachable:
         raise InputError(
             f"{algorithm.name} has no reachable sets to reduce", where="own_only", expected="StaCQ", fix="leave it out"
+        )
+    if options.precision == "bfloat16" and not algorithm.needs.reachable:
+        raise InputError(
+            f"{algorithm.name} has no frozen models to round to bfloat16",
+            where="precision",
+            expected="auto or float32",
+            fix="leave it out",
         )
     check_schedule(algorithm, chosen.config, _schedule(algorithm, options, chosen))
     env = _environment(dataset, options)

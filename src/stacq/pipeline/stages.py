@@ -147,9 +147,10 @@ def make_task(plan: Plan, actions: Float32s | None = None) -> Task:
         reward_scale=plan.reward_scale,
         reward_shift=plan.preset.shown.reward_shift,
         every_row=not plan.algorithm.needs.successors,
+        precision=plan.options.precision,
     )
     bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
-    return Task(plan.algorithm, plan.config, world, Space(plan.normaliser, *bounds))
+    return Task(plan.algorithm, plan.config, world, Space(plan.normaliser, *bounds), plan.options.precision)
 
 
 STAGES: tuple[Stage, ...] = (with_dynamics, with_sets, with_data, with_actions, with_policies)

@@ -3,17 +3,28 @@
 from collections.abc import Iterator
 
 from stacq import algos
+from stacq.algos.algorithm import Algorithm
+from stacq.algos.settings import preset
+from stacq.data.registry import MAZE_ROWS
+
+MAZE = f"stacq/maze-{next(iter(MAZE_ROWS))}-v0"
 
 
 def algorithms_text() -> str:
-    """Every algorithm: what it does, what it needs, its variants."""
-    return "\n\n".join("\n".join(_lines(name)) for name in algos.names())
+    """Every algorithm: what it does, what it needs, how long it trains, its variants."""
+    return "\n\n".join("\n".join(_lines(algos.find(name))) for name in algos.names())
 
 
-def _lines(name: str) -> Iterator[str]:
-    found = algos.find(name)
-    yield f"{name}: {found.title}"
-    yield f"  {found.about}"
-    yield f"  needs {'dynamics and reachable sets' if found.needs.reachable else 'the data alone'}"
-    for variant, what in found.variants.items():
+def _lines(algorithm: Algorithm) -> Iterator[str]:
+    first = next(iter(algorithm.variants))
+    usual, small, maze = (
+        preset(algorithm, name, variant=first, small=small).config
+        for name, small in (("", False), ("", True), (MAZE, False))
+    )
+    steps = [" + ".join(f"{phase.steps:,}" for phase in algorithm.phases(config)) for config in (usual, small, maze)]
+    yield f"{algorithm.name}: {algorithm.title}"
+    yield f"  {algorithm.about}"
+    yield f"  needs {'dynamics and reachable sets' if algorithm.needs.reachable else 'the data alone'}"
+    yield f"  steps: {steps[0]}, --small {steps[1]}, in the mazes {steps[2]}"
+    for variant, what in algorithm.variants.items():
         yield f"  --variant {variant}: {what.about}"

@@ -12,6 +12,7 @@ from stacq.algos.world import World
 from stacq.errors import InputError
 from stacq.policies import Space
 from stacq.training.loop import zero_sums
+from stacq.types import Precision
 from stacq.workers import available_cores
 
 SEED_END = 2**31  # seeds are 32-bit numbers to the compiled loop
@@ -33,6 +34,7 @@ class Task(NamedTuple):
     config: Any
     world: World
     space: Space
+    precision: Precision = "auto"  # that of the world too
 
     @property
     def sizes(self) -> Sizes:

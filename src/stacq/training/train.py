@@ -15,6 +15,7 @@ import numpy as np
 
 from stacq.evaluation import crew_size
 from stacq.interrupts import Held, held_back
+from stacq.nn.precision import products_of
 from stacq.runs.directory import Run
 from stacq.runs.finished import POLICIES
 from stacq.training.checkpoints import save_checkpoint
@@ -54,12 +55,13 @@ def train(
     """
     check_schedule(task.algorithm, task.config, schedule)
     check_actions(task)
-    if scoring is None:
-        return _Training(task, schedule, run, None, listener, say).go()
-    pool = WorkerPool(crew_size(workers, scoring.episodes * len(schedule.seeds)))
-    with Evaluator(scoring, pool, task.algorithm, task.space) as evaluator:
-        scorer = Scorer(task, schedule.seeds, run, evaluator)
-        return _Training(task, schedule, run, scorer, listener, say).go()
+    with products_of(task.precision):
+        if scoring is None:
+            return _Training(task, schedule, run, None, listener, say).go()
+        pool = WorkerPool(crew_size(workers, scoring.episodes * len(schedule.seeds)))
+        with Evaluator(scoring, pool, task.algorithm, task.space) as evaluator:
+            scorer = Scorer(task, schedule.seeds, run, evaluator)
+            return _Training(task, schedule, run, scorer, listener, say).go()
 
 
 class _Training:
