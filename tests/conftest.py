@@ -4,11 +4,15 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from stacq.algos import BUILT_IN
+
+if TYPE_CHECKING:
+    from loopback import Server
 
 settings.register_profile("stacq", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 settings.load_profile("stacq")
@@ -25,6 +29,23 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture
+def cache(isolated: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache directory, for tests that talk to a server on this machine."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    path = Path(os.environ["STACQ_HOME"])
+    path.mkdir()
+    return path
+
+
+@pytest.fixture
+def server(cache: Path) -> "Iterator[Server]":
+    from loopback import Server
+
+    with Server() as running:
+        yield running
 
 
 @pytest.fixture(autouse=True)

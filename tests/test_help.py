@@ -25,14 +25,14 @@ def preset(algorithm: str, dataset: str = "", *, small: bool = False) -> Preset:
 @pytest.fixture
 def told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """What every option of every verb says of itself, by "verb --option"."""
-    monkeypatch.setenv("COLUMNS", "1000")
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("NO_COLOR", "1")
     found = {}
     for verb in ("train", "run", "reach"):
         with pytest.raises(SystemExit):
             main([verb, "--help"])
         text = re.sub(r"[│╭╮╰╯─]", " ", capsys.readouterr().out)
-        for option, words in re.findall(r"(--[a-z][\w-]*)(.*?)(?=\n *--|\Z)", text, re.DOTALL):
+        for option, words in re.findall(r"^ {1,3}(--[a-z][\w-]*)(.*?)(?=^ {1,3}--|\Z)", text, re.DOTALL | re.MULTILINE):
             found[f"{verb} {option}"] = " ".join(words.split())
     return found
 

@@ -72,6 +72,7 @@ class Inspect:
 
     def run(self) -> None:
         from stacq.data.load import load
+        from stacq.data.pins import told_pin
         from stacq.report.inspect import show
 
         dataset = load(self.source, conventions=self.bounds.conventions)
@@ -80,6 +81,8 @@ class Inspect:
 
             check_match(dataset, facts_of(make_env(self.env), self.env))
         print(f"picture: {show(dataset, self.out)}")
+        if not Path(self.source).exists() and (pin := told_pin(self.source)):
+            print(pin)
 
 
 @dataclass(frozen=True)
@@ -113,13 +116,21 @@ class Download:
     """A D4RL name, such as hopper-medium-v2."""
     mirrors: tuple[str, ...] | None = None
     """Addresses to try in order; also STACQ_MIRRORS or config.toml in the cache directory."""
+    sha256: str | None = None
+    """The checksum that the file must have; so another file than the pinned or published one is accepted."""
+    time_limit: float = 14_400.0
+    """Seconds after which to stop; what arrived is kept."""
+    least_speed: float = 10_000.0
+    """Bytes per second; a server that is slower for 30 seconds is asked again, then left."""
     STOPPED: ClassVar[str] = "what arrived is kept, and the same command goes on from there"
 
     def run(self) -> None:
         from stacq.data.download import download
+        from stacq.data.pins import told_pin
         from stacq.data.registry import find
         from stacq.progress import progress
 
+        warnings: list[str] = []
         with progress(f"downloading {self.name}", None, "bytes") as update:
             begun = False
 
@@ -128,8 +139,18 @@ class Download:
                 update(size, total, kept=not begun)  # the first word is of what was there before
                 begun = True
 
-            path = download(find(self.name), mirrors=self.mirrors, progress=told)
-        print(f"{self.name}: {path}")
+            path = download(
+                find(self.name),
+                mirrors=self.mirrors,
+                progress=told,
+                sha256=self.sha256,
+                time_limit=self.time_limit,
+                least_speed=self.least_speed,
+                tell=warnings.append,
+            )
+        print(f"{self.name}: {path}\n{told_pin(self.name)}")
+        for warning in warnings:
+            print(f"warning: {warning}", file=sys.stderr)
 
 
 @dataclass(frozen=True)

@@ -12,24 +12,32 @@ from stacq.errors import InputError
 from stacq.files import home
 
 DEFAULT_MIRRORS = (
-    "http://rail.eecs.berkeley.edu/datasets/offline_rl/{path}",
+    "https://rail.eecs.berkeley.edu/datasets/offline_rl/{path}",
     "https://huggingface.co/datasets/imone/D4RL/resolve/main/{file}",
+    "http://rail.eecs.berkeley.edu/datasets/offline_rl/{path}",
 )
 
 
-def mirror_urls(info: DatasetInfo, mirrors: Sequence[str] | None) -> list[str]:
-    chosen = _chosen_mirrors() if mirrors is None else mirrors
+def mirror_urls(info: DatasetInfo, mirrors: Sequence[str] | None, *, verifiable: bool) -> list[str]:
+    """Addresses in the order in which to try them.
+
+    Anyone on the way can change what comes over plain http. Unless the user names such a mirror, it is only asked for
+    a file whose checksum is known.
+    """
+    chosen = _chosen_mirrors(verifiable) if mirrors is None else mirrors
     if not chosen:
         raise InputError("the list of mirrors is empty", expected="at least one URL", fix="name a mirror")
     return [_url(mirror.strip(), info.remote or "") for mirror in chosen]
 
 
-def _chosen_mirrors() -> Sequence[str]:
+def _chosen_mirrors(verifiable: bool) -> Sequence[str]:
     named = [mirror for mirror in os.environ.get("STACQ_MIRRORS", "").split(",") if mirror.strip()]
     if named:
         return named
     configured = _configured_mirrors(home() / "config.toml")
-    return DEFAULT_MIRRORS if configured is None else configured
+    if configured is not None:
+        return configured
+    return [mirror for mirror in DEFAULT_MIRRORS if verifiable or mirror.startswith("https:")]
 
 
 def _configured_mirrors(path: Path) -> list[str] | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from stacq.data.published import PUBLISHED
 from stacq.errors import InputError
 
 Source = Literal["d4rl", "stacq", "minari", "embedded"]
@@ -36,6 +37,8 @@ class DatasetInfo:
     rows: int | None = None  # raw rows of the file
     rows_certain: bool = False  # asserted on load if True, only compared otherwise
     remote: str | None = None  # folder and file below a mirror's root
+    size: int | None = None  # bytes of that file
+    sha256: str | None = None  # of that file, as others recorded it: see `published.py`
     minari: str | None = None  # nearest Minari dataset: same task, other data
     resets_after_terminal: bool = True
     remark: str = ""
@@ -43,6 +46,15 @@ class DatasetInfo:
     @property
     def env_id(self) -> str | None:
         return self.task.env_id
+
+    @property
+    def size_bound(self) -> int:
+        """More bytes than its file can have, from rows and columns alone: three times or more what D4RL's files have.
+
+        Per row two observations, their two halves of the simulator's state, an action, and eight numbers more.
+        """
+        numbers = 4 * self.task.observation_size + 2 * self.task.action_size + 8
+        return 8 * numbers * (self.rows or MOST_ROWS) + BESIDE_ROWS
 
 
 TASKS = {
@@ -85,6 +97,9 @@ D4RL_ROWS = {
 # As long as the snapshots that were saved: one per 20,000 environment steps.
 STACQ_REPLAY_ROWS = {"hopper": 380_000, "walker2d": 260_000, "halfcheetah": 140_000}
 MAZE_ROWS = {"stitching": 3_757, "sparse": 2_596}
+
+MOST_ROWS = 2_000_000  # of any set
+BESIDE_ROWS = 64 << 20  # bytes for what is not per row, such as the weights of the behaviour policy
 
 MIN_ROWS = 100  # below this a regenerated set cannot hold all its policies
 
@@ -169,6 +184,11 @@ def _minari(info: DatasetInfo) -> DatasetInfo:
     )
 
 
+def _with_published(info: DatasetInfo) -> DatasetInfo:
+    size, sha256 = PUBLISHED.get(info.name, (None, None))
+    return replace(info, size=size, sha256=sha256)
+
+
 def _all() -> dict[str, DatasetInfo]:
     ours = [
         *(_embedded(maze, rows) for maze, rows in MAZE_ROWS.items()),
@@ -178,6 +198,7 @@ def _all() -> dict[str, DatasetInfo]:
         *(_locomotion(body, quality, version) for version in (2, 1, 0) for body in BODIES for quality in QUALITIES),
         *(_antmaze(variant, version) for version in (2, 0) for variant in ANTMAZE),
     ]
+    d4rl = [_with_published(info) for info in d4rl]
     minari = {info.minari: _minari(info) for info in d4rl if info.minari}
     return {info.name: info for info in (*ours, *d4rl, *minari.values())}
 

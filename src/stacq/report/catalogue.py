@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stacq.data.load import cached_file
+from stacq.data.pins import hashes_file
 from stacq.data.registry import DATASETS, DatasetInfo, find
 from stacq.errors import InputError
 from stacq.files import home
@@ -23,6 +24,8 @@ def print_catalogue(console: Console | None = None) -> None:
         table.add_row(info.name, _environment(info), rows, _size(info))
     console.print(table)
     console.print(f"\ncache: {home()}", soft_wrap=True)
+    if hashes_file().exists():
+        console.print(f"pinned checksums: {hashes_file()}", soft_wrap=True)
     console.print(
         "stacq/...: `stacq data generate NAME`   D4RL: `stacq data download NAME`   Minari: `minari download NAME`"
     )
