@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from stacq.policy import Policy as Policy
     from stacq.reach.build import ReachConfig as ReachConfig
     from stacq.reach.build import reachable_sets as reachable_sets
+    from stacq.recording import rollout as rollout
     from stacq.training.job import Options as Options
 
 _HOMES = {
@@ -44,6 +45,7 @@ _HOMES = {
     "generate": "stacq.data.generate",
     "load": "stacq.data.load",
     "reachable_sets": "stacq.reach.build",
+    "rollout": "stacq.recording",
     "train": "stacq.pipeline",
 }
 __all__ = list(_HOMES)
