@@ -59,3 +59,24 @@ def noisy(observation: Any, rng: np.random.Generator) -> Any:
 
 def still(observation: Any, rng: np.random.Generator) -> Any:
     return np.zeros(1)
+
+
+class Thruster(Walk):
+    """The same with actions up to 2, and no simulator beneath it; it ends by itself unless it is told not to."""
+
+    def __init__(self, falls: bool = True) -> None:
+        super().__init__()
+        self.action_space = gymnasium.spaces.Box(-2, 2, (2,), dtype=np.float64)
+        self.falls = falls
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        observation, reward, _, ended, facts = super().step(action)
+        return observation, reward, ended and self.falls, ended and not self.falls, facts
+
+
+def idle(observation: Any, rng: np.random.Generator) -> Any:
+    return np.zeros(2)
+
+
+def broken(observation: Any, rng: np.random.Generator) -> Any:
+    return np.full(2, np.nan)

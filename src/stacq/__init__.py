@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from stacq.policies import Policy as Policy
     from stacq.reach.build import reachable_sets as reachable_sets
     from stacq.reach.config import ReachConfig as ReachConfig
+    from stacq.recording import rollout as rollout
 
     __version__ = version("stacq")
 
@@ -55,6 +56,7 @@ _HOMES = {
     "load": "stacq.data.load",
     "reachable_sets": "stacq.reach.build",
     "register": "stacq.algos",
+    "rollout": "stacq.recording",
     "train": "stacq.pipeline.train",
 }
 __all__ = [*_HOMES, "__version__"]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from stacq.data.border import Conventions
     from stacq.jobs import Candidate
 
+ACTORS = ".npz"  # files of stochastic actors, several in one
 KEPT = "the episodes finished so far are kept in the run directory"
 KEPT_RUN = "finished stages and the last checkpoint, if there is one yet, are kept; the same command goes on from there"
 
@@ -109,6 +110,46 @@ class Generate:
 
 
 @dataclass(frozen=True)
+class RollOut:
+    """Record a dataset with any saved policy in a Gymnasium environment."""
+
+    policy: Positional[str]
+    """A policy file (.safetensors), an actor of an .npz file (FILE.npz:TAG), the directory of a training run, whose
+    final policies record a share each, or a shipped policy such as behaviour/hopper-medium."""
+    rows: int
+    """How many to record."""
+    env: str | None = None
+    """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
+    noise: float | None = None
+    """Disturb the policy's mean action by so much of half the action's range (standard deviation). Without it the
+    policy acts as it is, a stochastic one by chance."""
+    seed: int = 0
+    workers: int | None = None
+    """Processes; by default one per core. The data does not depend on it."""
+    out: Path | None = None
+    """The .hdf5 file; by default one in the working directory, called after the policy and the rows."""
+    force: bool = False
+    """Write over a file that is there."""
+
+    def run(self) -> None:
+        from stacq.recording import record
+
+        candidates, _, env, _ = _candidates(self.policy, self.env)
+        path = record(
+            [candidate.policy for candidate in candidates],
+            self.policy,
+            env,
+            self.rows,
+            noise=self.noise,
+            seed=self.seed,
+            workers=self.workers,
+            out=self.out,
+            force=self.force,
+        )
+        print(f"recorded: {path}")
+
+
+@dataclass(frozen=True)
 class Download:
     """Fetch a D4RL file into the cache: resumed if interrupted, checked, renamed into place."""
 
@@ -182,8 +223,8 @@ class Evaluate:
     """Score policies in their environment, in parallel, one record per episode."""
 
     policy: Positional[str]
-    """A policy file (.safetensors), the directory of a training run, whose final policies are all scored, or a shipped
-    policy such as behaviour/hopper-medium."""
+    """A policy file (.safetensors), an actor of an .npz file (FILE.npz:TAG), the directory of a training run, whose
+    final policies are all scored, or a shipped policy such as behaviour/hopper-medium."""
     env: str | None = None
     """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
     episodes: int = 10
@@ -369,7 +410,7 @@ class DynamicsGroup:
 
 @dataclass(frozen=True)
 class Data:
-    """Datasets: list, inspect, generate, download, convert."""
+    """Datasets: list, inspect, generate, rollout, download, convert."""
 
 
 Verb = (
@@ -387,6 +428,7 @@ DataVerb = (
     Annotated[List, subcommand("list")]
     | Annotated[Inspect, subcommand("inspect")]
     | Annotated[Generate, subcommand("generate")]
+    | Annotated[RollOut, subcommand("rollout")]
     | Annotated[Download, subcommand("download")]
     | Annotated[Convert, subcommand("convert")]
 )
@@ -437,7 +479,7 @@ def _fail(message: str, code: int) -> None:
 
 def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str, str]":
     """What to score: policies, the algorithm's name, the environment, and the dataset if it is known."""
-    from stacq.data.behaviour import PREFIX, load_behaviour
+    from stacq.data.behaviour import PREFIX, load_behaviour, read_actor
     from stacq.data.registry import TASKS
     from stacq.jobs import Candidate
     from stacq.policies import Policy
@@ -453,6 +495,9 @@ def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str,
             print(lost_text(run.lost, len(run.lost) + len(run.policies)))
         found = [Candidate(policy, seed, run.step) for seed, policy in run.policies.items()]
         return found, run.label, env or run.env or _no_env(name), run.dataset
+    path, ending, tag = name.rpartition(ACTORS)
+    if ending:
+        return [Candidate(read_actor(Path(path + ACTORS), tag.removeprefix(":")))], name, env or _no_env(name), ""
     return [Candidate(Policy.load(name))], name, env or _no_env(name), ""
 
 

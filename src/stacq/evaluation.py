@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stacq.data.registry import Task, normalised_score, task_of
-from stacq.envs.gym import EnvFacts, EnvSource, facts_of, flatten, make_env
+from stacq.envs.gym import STEP_LIMIT, EnvFacts, EnvSource, facts_of, flatten, make_env
 from stacq.errors import InputError
 from stacq.policies import Actor
 from stacq.types import Floats
 from stacq.workers import WorkerFailed, WorkerPool, available_cores
 
 COLUMNS = ("algorithm", "dataset", "seed", "step", "episode", "return", "length", "score", "success")
-STEP_LIMIT = 100_000  # ends an episode in an environment that has no limit of its own
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def check_fit(policy: Actor, env: EnvSource, dataset: str, pool: WorkerPool) -> 
 
 
 def _facts_for(policy: Actor, env: EnvSource, label: str) -> EnvFacts:
-    with _env_of(env, label) as (_, facts):
+    with env_of(env, label) as (_, facts):
         _check_sizes(policy, facts)
         return facts
 
@@ -174,7 +173,7 @@ def run_episode(
     policy: Actor, env: EnvSource, label: str, stream: tuple[int, ...], index: int, counting: Counting = Counting()
 ) -> Episode:
     """One episode, in a worker process, from the random numbers of (stream, index) alone."""
-    with _env_of(env, label) as (body, facts):
+    with env_of(env, label) as (body, facts):
         _check_sizes(policy, facts)
         return _roll_out(policy, body, facts, (*stream, index), counting)
 
@@ -188,7 +187,7 @@ def _roll_out(policy: Actor, body: Any, facts: EnvFacts, stream: tuple[int, ...]
     ended = False
     while not ended and length < STEP_LIMIT:
         action = np.asarray(policy(flatten(observation), rng))
-        _check_action(action, facts, length)
+        check_action(action, facts, length)
         observation, reward, terminated, truncated, info = body.step(action)
         total += float(reward)
         discounted += counting.discount**length * (float(reward) * counting.scale + counting.shift)
@@ -203,7 +202,7 @@ def _made(source: str) -> Any:
 
 
 @contextmanager
-def _env_of(source: EnvSource, label: str) -> Iterator[tuple[Any, EnvFacts]]:
+def env_of(source: EnvSource, label: str) -> Iterator[tuple[Any, EnvFacts]]:
     """Named environments are made once per worker; a function is called anew, since it may hold state."""
     env = _made(source) if isinstance(source, str) else make_env(source)
     try:
@@ -224,11 +223,13 @@ def _check_sizes(policy: Actor, facts: EnvFacts) -> None:
         )
 
 
-def _check_action(action: Floats, facts: EnvFacts, step: int) -> None:
+def check_action(action: Floats, facts: EnvFacts, step: int | None = None) -> None:
+    """Refuse what is no action, before a simulator is given it."""
+    place = "" if step is None else f" at step {step}"
     if action.shape != (facts.action_size,):
-        raise ValueError(f"the policy returned shape {action.shape} at step {step}, expected ({facts.action_size},)")
+        raise ValueError(f"the policy returned shape {action.shape}{place}, expected ({facts.action_size},)")
     if not np.isfinite(action).all():
-        raise ValueError(f"the policy returned {action.tolist()} at step {step}, expected finite numbers")
+        raise ValueError(f"the policy returned {action.tolist()}{place}, expected finite numbers")
 
 
 def _success(info: dict[str, Any]) -> bool | None:

@@ -1,17 +1,20 @@
-"""The shipped behaviour policies: stochastic actors from which locomotion data is regenerated."""
+"""Stochastic actors that record data: the shipped behaviour policies, and others of their kind from a file."""
 
 import zipfile
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
+from pathlib import Path
 
 import numpy as np
 
+from stacq.data.npz import BROKEN_BYTES, BROKEN_SIZES
 from stacq.data.registry import BODIES
 from stacq.errors import InputError
+from stacq.policies import Policy
 from stacq.policies.networks import forward
-from stacq.types import Float32s, Floats
+from stacq.types import Array, Float32s, Floats
 
 LOG_STD_RANGE = (-20.0, 2.0)
 PREFIX = "behaviour/"  # how the command line names these policies: behaviour/hopper-medium
@@ -43,6 +46,11 @@ class TanhGaussian:
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
         return np.tanh(mean + np.exp(np.clip(log_std, *LOG_STD_RANGE)) * noise)
 
+    def mode(self, observation: Floats) -> Float32s:
+        """The action without chance: the squashed mean."""
+        mean: Float32s = np.tanh(self.gaussian(observation)[0])
+        return mean
+
 
 @dataclass(frozen=True)
 class Uniform:
@@ -60,10 +68,60 @@ def load_behaviour(body: str, tag: str) -> TanhGaussian:
     if body not in BODIES or tag not in tags(body):
         known = ", ".join(f"{PREFIX}{name}-{kind}" for name in BODIES for kind in ("medium", "expert"))
         raise InputError(f"no behaviour policy '{body}-{tag}'", expected=f"one of {known}", fix="check the name")
-    with as_file(_file(body)) as path, np.load(path, allow_pickle=False) as archive:
-        weights = tuple(archive[f"{tag}/w{layer}"].astype(np.float32) for layer in range(3))
-        biases = tuple(archive[f"{tag}/b{layer}"].astype(np.float32) for layer in range(3))
-    return TanhGaussian(weights, biases)
+    with as_file(_file(body)) as path:
+        return read_actor(path, tag)
+
+
+def read_actor(path: Path, tag: str) -> TanhGaussian:
+    """The actor under `TAG/w0, TAG/b0, ...` of an .npz file, with weights as [inputs, outputs].
+
+    The last layer gives the means and then the logarithms of the spreads, so it is twice as wide as the action.
+    """
+    try:
+        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
+            held = {name.rsplit("/", 1)[0] for name in archive.files if name.endswith("/w0")}
+            names = [name for name in archive.files if name.rsplit("/", 1)[0] == tag]
+            arrays = {name.rsplit("/", 1)[1]: archive[name] for name in names}
+    except FileNotFoundError as error:
+        raise InputError("no such file", where=path, expected="an .npz file of actors", fix="check the path") from error
+    except (*BROKEN_BYTES, *BROKEN_SIZES) as error:
+        raise InputError(
+            f"not a readable NumPy archive ({type(error).__name__})",
+            where=path,
+            expected="an .npz file of plain arrays, as numpy.savez writes",
+            fix="write it again with numpy.savez; objects (pickles) are refused",
+        ) from error
+    if tag not in held:
+        raise InputError(
+            f"no actor '{tag}'",
+            where=path,
+            expected="one of " + ", ".join(sorted(held)) if held else "arrays called TAG/w0, TAG/b0, TAG/w1, ...",
+            fix=f"name it after the file: {path}:TAG",
+        )
+    return _actor(arrays, f"{path}:{tag}")
+
+
+def _actor(arrays: dict[str, Array], where: str) -> TanhGaussian:
+    """Checked as the layers of any policy are, and that there is a spread to every mean."""
+    layers = range(sum(name.startswith("w") for name in arrays))
+    try:
+        weights, biases = ([arrays[f"{kind}{layer}"] for layer in layers] for kind in "wb")
+        chain = Policy.from_mlp(weights, biases)
+    except (KeyError, ValueError, TypeError) as error:
+        raise InputError(
+            f"the actor is incomplete or no network: {error}",
+            where=where,
+            expected="numbers under w0, b0, w1, b1, ... without a gap",
+            fix="write every layer",
+        ) from error
+    if chain.action_size % 2:
+        raise InputError(
+            f"the last layer gives {chain.action_size} numbers",
+            where=where,
+            expected="an even count: the means of the action, then the logarithms of the spreads",
+            fix="a network without spreads is a stacq.Policy: save it with Policy.save",
+        )
+    return TanhGaussian(chain.weights, chain.biases)
 
 
 @cache

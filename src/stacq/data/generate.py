@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +17,16 @@ from stacq.data.border import Conventions, from_arrays
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
-from stacq.data.registry import DatasetInfo, Recipe, Task, recipe
-from stacq.envs.gym import make_env
+from stacq.data.registry import Recipe, Task, recipe
+from stacq.envs.gym import STEP_LIMIT, flatten, make_env
 from stacq.files import alone, check_writable
+from stacq.policy import Actor
 from stacq.types import Array, Bools, Float32s, Float64s
 from stacq.workers import WorkerPool
 
 GROUP_ROWS = 1000  # a worker's task: whole episodes until this many rows; fixed, so that seeds are too
 UNIFORM = "uniform"
+SIMULATORS = ("gymnasium", "mujoco")  # named in what they recorded
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,10 @@ class Stream:
 
 
 class Rollout(NamedTuple):
-    """Rows of whole episodes, as recorded; qpos and qvel are the simulator's state before the step."""
+    """Rows of whole episodes, as recorded; qpos and qvel are the simulator's state before the step.
+
+    Where the simulator is not MuJoCo they have no columns.
+    """
 
     observations: Float32s
     actions: Float32s
@@ -76,14 +82,27 @@ def generate(
 
 def roll_out(plan: Recipe, *, workers: int | None = None, progress: Callable[[int], None] | None = None) -> Dataset:
     """The recipe's rows in memory, simulator state included."""
-    writer = _Writer(plan)
     with WorkerPool(workers) as pool:
-        for part in pool.map(partial(roll_out_group, plan.info.task), writer.tasks()):
-            writer.take(part)
-            if progress:
-                progress(writer.filled)
+        columns = collect(streams(plan), plan.seed, partial(roll_out_group, plan.info.task), pool, progress)
+    conventions = Conventions(env_id=plan.info.env_id, name=plan.info.name)
+    return replace(as_dataset(columns, conventions), provenance=provenance(plan.seed))
+
+
+def collect(
+    streams: Sequence[Stream],
+    seed: int,
+    group_of: Callable[["Group"], Rollout],
+    pool: WorkerPool,
+    progress: Callable[[int], None] | None = None,
+) -> Rollout:
+    """The rows of all streams, one after the other, from groups that workers roll out."""
+    writer = _Writer(streams, seed)
+    for part in pool.map(group_of, writer.tasks()):
+        writer.take(part)
+        if progress:
+            progress(writer.filled)
     assert writer.columns is not None
-    return replace(_as_dataset(writer.columns, plan.info), provenance=_provenance(plan))
+    return writer.columns
 
 
 def streams(plan: Recipe) -> list[Stream]:
@@ -125,10 +144,10 @@ class _Writer:
     and the next stream begins at once: no worker idles between streams, and little is rolled out in vain.
     """
 
-    def __init__(self, plan: Recipe) -> None:
-        self.streams = streams(plan)
-        self.seed = plan.seed
-        self.rows = plan.rows
+    def __init__(self, streams: Sequence[Stream], seed: int) -> None:
+        self.streams = streams
+        self.seed = seed
+        self.rows = sum(stream.rows for stream in streams)
         self.left = [stream.rows for stream in self.streams]
         self.under_way = [0] * len(self.streams)
         self.order: deque[int] = deque()  # the stream of every group asked for, oldest first
@@ -167,9 +186,14 @@ class _Writer:
 
 def roll_out_group(task: Task, group: Group) -> Rollout:
     """Whole episodes until GROUP_ROWS rows, in a worker process."""
-    env = _env(task)
+    assert task.env_id is not None
     policy = Uniform(task.action_size) if group.tag == UNIFORM else load_behaviour(task.key, group.tag)
-    rng = np.random.default_rng(np.random.SeedSequence(group.seed))
+    return whole_episodes(_env(task.env_id), policy, group.seed)
+
+
+def whole_episodes(env: Any, policy: Actor, seed: tuple[int, ...]) -> Rollout:
+    """As many as make GROUP_ROWS rows or more, from the random numbers of the seed alone."""
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
     episodes: list[Rollout] = []
     while sum(len(episode.rewards) for episode in episodes) < GROUP_ROWS:
         episodes.append(_episode(env, policy, rng))
@@ -179,22 +203,22 @@ def roll_out_group(task: Task, group: Group) -> Rollout:
 _ENVS: dict[str, Any] = {}
 
 
-def _env(task: Task) -> Any:
-    assert task.env_id is not None
-    if task.env_id not in _ENVS:
-        _ENVS[task.env_id] = make_env(task.env_id)
-    return _ENVS[task.env_id]
+def _env(name: str) -> Any:
+    if name not in _ENVS:
+        _ENVS[name] = make_env(name)
+    return _ENVS[name]
 
 
-def _episode(env: Any, policy: Callable[[Array, np.random.Generator], Float32s], rng: np.random.Generator) -> Rollout:
-    data = env.unwrapped.data
-    observation, _ = env.reset(seed=int(rng.integers(2**31)))
+def _episode(env: Any, policy: Actor, rng: np.random.Generator) -> Rollout:
+    started, _ = env.reset(seed=int(rng.integers(2**31)))
+    observation = flatten(started)
     rows: list[tuple[Any, ...]] = []
     ended = False
     while not ended:
-        qpos, qvel = data.qpos.copy(), data.qvel.copy()
+        qpos, qvel = _simulated(env)
         action = policy(observation, rng)
-        following, reward, terminated, truncated, _ = env.step(action)
+        seen, reward, terminated, truncated, _ = env.step(action)
+        following, truncated = flatten(seen), truncated or len(rows) + 1 >= STEP_LIMIT
         # D4RL's rule: a fall at the very last step counts as the time limit.
         rows.append((observation, action, reward, following, terminated and not truncated, truncated, qpos, qvel))
         observation = following
@@ -206,7 +230,17 @@ def _episode(env: Any, policy: Callable[[Array, np.random.Generator], Float32s],
     return Rollout(*columns)
 
 
-def _as_dataset(columns: Rollout, info: DatasetInfo) -> Dataset:
+def _simulated(env: Any) -> tuple[Float64s, Float64s]:
+    """MuJoCo's positions and velocities; nothing of another simulator."""
+    data: Any = getattr(env.unwrapped, "data", None)
+    if not (hasattr(data, "qpos") and hasattr(data, "qvel")):
+        return np.empty(0), np.empty(0)
+    return data.qpos.copy(), data.qvel.copy()
+
+
+def as_dataset(columns: Rollout, conventions: Conventions) -> Dataset:
+    """Recorded columns as a Dataset, the simulator's state among its infos where there is one."""
+    state = {"qpos": columns.qpos, "qvel": columns.qvel} if columns.qpos.shape[1] else {}
     return from_arrays(
         columns.observations,
         columns.actions,
@@ -214,14 +248,12 @@ def _as_dataset(columns: Rollout, info: DatasetInfo) -> Dataset:
         columns.terminals,
         timeouts=columns.timeouts,
         next_observations=columns.next_observations,
-        infos={"qpos": columns.qpos, "qvel": columns.qvel},
-        conventions=Conventions(env_id=info.env_id, name=info.name),
+        infos=state,
+        conventions=conventions,
     )
 
 
-def _provenance(plan: Recipe) -> dict[str, str]:
-    return {
-        "made_by": f"stacq {version('stacq')}",
-        "simulator": f"gymnasium {version('gymnasium')}, mujoco {version('mujoco')}",
-        "seed": str(plan.seed),
-    }
+def provenance(seed: int) -> dict[str, str]:
+    """What a recorded file says of its making."""
+    simulator = ", ".join(f"{name} {version(name)}" for name in SIMULATORS if find_spec(name))
+    return {"made_by": f"stacq {version('stacq')}", "simulator": simulator, "seed": str(seed)}

@@ -15,6 +15,7 @@ from stacq.types import Float64s, Floats
 
 EnvSource = str | Callable[[], Any]
 """A Gymnasium id, or a function that makes an environment with Gymnasium's interface."""
+STEP_LIMIT = 100_000  # ends an episode in an environment that has no limit of its own
 
 
 @dataclass(frozen=True, eq=False)
