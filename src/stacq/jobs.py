@@ -69,7 +69,7 @@ def score_policies(
 def generate_with_progress(plan: Recipe, workers: int | None, force: bool = False) -> Path:
     """Generate with a bar; a file that is there already is not announced as work."""
     if cached_file(plan.info).exists() and not force:
-        return cached_file(plan.info)
+        return generate(plan.info.name, seed=plan.seed)
 
     def waiting() -> None:
         print("another process is generating it: waiting for that", file=sys.stderr)

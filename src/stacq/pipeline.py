@@ -1,6 +1,7 @@
 """The stages from a dataset to scored policies, with progress and reports around them."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -14,11 +15,11 @@ from stacq.algos.presets import preset
 from stacq.artefacts import cache_directory, check_place
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
-from stacq.dynamics.fit import PRESETS, Fit, FitConfig, fit, lengthened
+from stacq.dynamics.fit import PRESETS, Curve, FitConfig, fit, lengthened
 from stacq.dynamics.models import KIND, Dynamics
-from stacq.dynamics.quality import measure
+from stacq.dynamics.quality import Quality, measure
 from stacq.errors import InputError, check_choice
-from stacq.files import alone, check_writable, write_json
+from stacq.files import alone, check_writable, json_text, write_json
 from stacq.progress import progress
 from stacq.reach.build import ReachConfig, kept_at, reachable_sets, resolved
 from stacq.reach.join import Engine
@@ -29,9 +30,10 @@ from stacq.report.dynamics_text import print_again, print_quality
 from stacq.report.inspect import picture_path
 from stacq.report.reach_figure import draw_stitching
 from stacq.report.reach_text import print_stitching
-from stacq.report.summary_figure import figure_format, save_figure
+from stacq.report.summary_figure import figure_bytes, figure_format, save_figure
 from stacq.report.training_text import TrainingDisplay, describe_plan, describe_result
 from stacq.runs import RUNS, check_free
+from stacq.staging import sweep
 from stacq.training.job import Options, Trained, check_options, make_plan, run_directory, run_job, selected
 
 QUALITY = "quality.json"
@@ -61,29 +63,33 @@ def fit_dynamics(
     if out is not None:
         return _fitted(dataset, config, recipe, out, console)
     directory = cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
-    found = _fitted_before(dataset, directory, console) if (directory / QUALITY).exists() else None
+    sweep(directory.parent)
+    found = _fitted_before(directory, console)
     if found is not None:
         return found
     check_writable(directory)
     with alone(directory, lambda: console.print("another process is fitting these dynamics: waiting for it")):
+        found = _fitted_before(directory, console)
+        if found is not None:
+            return found
         if directory.exists():
-            found = _fitted_before(dataset, directory, console)
-            if found is not None:
-                return found
-            console.print("fitted before, but the rows held out were not kept: fitting again")
+            console.print("fitted before, but the report or the rows held out were not kept: fitting again")
         return _fitted(dataset, config, recipe, directory, console)
 
 
-def _fitted_before(dataset: Dataset, directory: Path, console: Console) -> Fitted | None:
-    """What the cache holds, with its report; nothing if the rows held out are not in it."""
-    before = Dynamics.load(directory)
-    if not len(before.held_out):
-        return None
-    console.print(f"fitted before: {directory}", soft_wrap=True)
+def _fitted_before(directory: Path, console: Console) -> Fitted | None:
+    """What the cache holds, with its report; nothing where a part of it is missing, such as the training's curves."""
     try:
-        print_again(json.loads((directory / QUALITY).read_text(encoding="utf-8")), console)
-    except (OSError, ValueError, KeyError, TypeError):  # stopped between the fit and its report
-        _report(Fit(before, ()), dataset, directory, console)
+        report = json.loads((directory / QUALITY).read_text(encoding="utf-8"))
+        before = Dynamics.load(directory)
+        if not report["curves"] or not len(before.held_out):
+            return None
+        console.print(f"fitted before: {directory}", soft_wrap=True)
+        print_again(report, console)
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
     return Fitted(before, directory)
 
 
@@ -93,17 +99,17 @@ def _fitted(dataset: Dataset, config: FitConfig, recipe: str, directory: Path, c
     console.print(f"{config.forward_members} forward and {config.inverse_members} inverse members, {recipe} recipe")
     with progress("fitting dynamics", config.max_epochs, "epochs") as update:
         done = fit(dataset, config, on_epoch=lambda curve: update(curve.epoch + 1, kept=curve.epoch == 0))
-    done.dynamics.save(directory)
-    _report(done, dataset, directory, console)
+    quality = measure(done, dataset)
+    print_quality(quality, console)
+    done.dynamics.save(directory, _report_files(quality, done.curves))
     console.print(f"dynamics: {directory} (picture: fit.png, numbers: {QUALITY})", soft_wrap=True)
     return Fitted(done.dynamics, directory)
 
 
-def _report(done: Fit, dataset: Dataset, directory: Path, console: Console) -> None:
-    quality = measure(done, dataset)
-    print_quality(quality, console)
-    save_figure(draw_quality(quality, done.curves), directory / "fit.png")
-    write_json(directory / QUALITY, {**quality.to_json(), "curves": [curve.to_json() for curve in done.curves]})
+def _report_files(quality: Quality, curves: Sequence[Curve]) -> dict[str, bytes]:
+    """Picture and numbers, which appear together with the models."""
+    numbers = {**quality.to_json(), "curves": [curve.to_json() for curve in curves]}
+    return {"fit.png": figure_bytes(draw_quality(quality, curves), "png"), QUALITY: json_text(numbers).encode()}
 
 
 def find_reachable(

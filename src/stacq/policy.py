@@ -107,9 +107,7 @@ class Policy:
 
     def save(self, path: Path | str) -> None:
         """One safetensors file; nothing in it can run code."""
-        from safetensors.numpy import save_file
-
-        from stacq.files import replacing
+        from stacq.files import replacing, save_tensors
 
         arrays = {
             "normaliser.mean": self.normaliser.mean,
@@ -122,7 +120,7 @@ class Policy:
         facts = {"format": FORMAT, "activation": self.activation, "output": self.output}
         metadata = {"facts": json.dumps(facts)}  # of several entries, safetensors would write any one first
         with replacing(Path(path)) as temporary:
-            save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, temporary, metadata=metadata)
+            save_tensors(temporary, {key: np.ascontiguousarray(value) for key, value in arrays.items()}, metadata)
 
     @staticmethod
     def load(path: Path | str) -> "Policy":

@@ -23,7 +23,8 @@ from typing import IO, Any, TypeVar
 
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
-from stacq.files import appearing, check_writable, flock, unwritable, write_json, write_text, writing
+from stacq.files import appearing, check_writable, json_text, unwritable, write_text, writing
+from stacq.staging import flock
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
@@ -57,9 +58,9 @@ class Run:
             raise _taken(directory)
         try:
             with appearing(directory) as beginning:
-                write_json(beginning / "environment.json", environment_facts())
-                _append(beginning / "records.csv", csv_line(COLUMNS))
-                write_json(beginning / "config.json", dict(config))
+                (beginning / "environment.json").write_text(json_text(environment_facts()), encoding="utf-8")
+                (beginning / "records.csv").write_text(csv_line(COLUMNS), encoding="utf-8")
+                (beginning / "config.json").write_text(json_text(dict(config)), encoding="utf-8")
         except OSError as error:
             raise _busy(directory) if directory.is_dir() else unwritable(directory, error) from error
 
@@ -67,10 +68,15 @@ class Run:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.log("finished" if kind is None else f"stopped by {kind.__name__}")
-        if self._events is not None:
-            self._events.close()
-        self._lock.close()
+        try:
+            self.log("finished" if kind is None else f"stopped by {kind.__name__}")
+        except InputError:
+            if kind is None:  # else what stopped it is told, which may well be the same full disk
+                raise
+        finally:
+            if self._events is not None:
+                self._events.close()
+            self._lock.close()
 
     def log(self, message: str) -> None:
         _append(self.directory / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}\n")

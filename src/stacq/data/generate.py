@@ -19,6 +19,7 @@ from stacq.data.load import cached_file
 from stacq.data.registry import DatasetInfo, Recipe, Task, recipe
 from stacq.envs.gym import make_env
 from stacq.files import alone, check_writable
+from stacq.staging import sweep
 from stacq.types import Array, Bools, Float32s, Float64s
 from stacq.workers import WorkerPool
 
@@ -65,6 +66,7 @@ def generate(
     """
     plan = recipe(name, size=size, seed=seed)
     path = cached_file(plan.info)
+    sweep(path.parent)
     if path.exists() and not force:
         return path
     check_writable(path)

@@ -10,7 +10,7 @@ from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz
 from stacq.data.registry import DatasetInfo, find, recognised, task_of
 from stacq.errors import InputError
-from stacq.files import home
+from stacq.files import exists, home, spelt
 from stacq.types import Infos
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
@@ -25,7 +25,7 @@ def load(source: str | Path, *, infos: Infos = (), conventions: Conventions = NO
     with the command that brings it. `infos` names per-row extras to keep, such as `qpos` and `qvel`.
     """
     path = Path(source)
-    if path.exists() or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
+    if exists(path) or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
         return _load_path(path, infos, conventions)
     text = str(source)
     if text.startswith(MINARI_PREFIX):
@@ -83,7 +83,7 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
         f"own: read as other data, called {path.name}"
     )
     other = read(path, infos=infos, conventions=conventions)
-    return replace(other, name=path.name, notes=(*other.notes, note))
+    return replace(other, name=spelt(path.name), notes=(*other.notes, note))
 
 
 def _course_by_name(path: Path) -> Conventions:

@@ -88,6 +88,7 @@ def _local_ids() -> Iterator[str]:
         if "data" in folders:
             folders.clear()
             yield Path(directory).relative_to(root).as_posix()
+        folders[:] = [name for name in folders if not name.startswith(".")]  # not there yet, as far as Minari is told
 
 
 def metadata_of(directory: Path) -> dict[str, Any]:

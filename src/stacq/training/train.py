@@ -22,14 +22,14 @@ import numpy as np
 from stacq.algos import ALGORITHMS, Algorithm
 from stacq.algos.common import Phase, Sizes, pulls_actions
 from stacq.algos.world import World
-from stacq.artefacts import Damaged, remove_artefact, sweep
+from stacq.artefacts import Damaged, remove_artefact
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
 from stacq.evaluation import EpisodeRecord, crew_size
-from stacq.files import remove_parts
 from stacq.interrupts import Held, held_back
 from stacq.nn.learner import stripped
 from stacq.runs import EVALUATED, Run, read_metrics
+from stacq.staging import sweep
 from stacq.training.checkpoints import (
     KIND,
     latest_checkpoint,
@@ -373,10 +373,8 @@ class _Trainer:
         """The last whole checkpoint, with the files brought back to its step; else a fresh start."""
         if not self.run.resumed:
             return fresh
-        for name in (CHECKPOINTS, SNAPSHOTS):
-            sweep(self.run.directory / name)
-        for name in ("", POLICIES):
-            remove_parts(self.run.directory / name)
+        for name in ("", CHECKPOINTS, SNAPSHOTS, POLICIES):
+            sweep(self.run.directory / name, owned=True)
         checkpoints, like = self.run.directory / CHECKPOINTS, (fresh, jnp.asarray(self.alive))
         found = latest_checkpoint(checkpoints, like, self.say, before=self._damaged(checkpoints, like))
         self._rewind(0 if found is None else found.step)
