@@ -21,7 +21,7 @@ def home() -> Path:
     """The cache directory: `STACQ_HOME` if set, else `stacq` under `XDG_CACHE_HOME` or `~/.cache`."""
     if override := os.environ.get("STACQ_HOME"):
         return expanded(override, "STACQ_HOME")
-    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "XDG_CACHE_HOME") / "stacq"
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "STACQ_HOME") / "stacq"
 
 
 def expanded(path: Path | str, variable: str) -> Path:
@@ -158,7 +158,7 @@ def exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError as error:
-        raise unwritable(path, error, "look it up") from error
+        raise refused(path, error, "be looked up") from error
 
 
 def content_hash(arrays: Mapping[str, Array]) -> str:
@@ -170,6 +170,7 @@ def content_hash(arrays: Mapping[str, Array]) -> str:
     return digest.hexdigest()
 
 
+MOST_OF_A_NAME = 100  # bytes
 SPACE = "free some space, choose another output, or set STACQ_HOME to another directory"
 PLACE = "change its permissions, choose another output, or set STACQ_HOME to another directory"
 ADVICE = {
@@ -181,12 +182,31 @@ ADVICE = {
 """By the system's number of an error: what was expected and what to do."""
 
 
-def unwritable(path: Path | str, error: Exception, what: str = "write") -> InputError:
+def unwritable(path: Path | str, error: Exception) -> InputError:
+    return refused(path, error, "write")
+
+
+def refused(path: Path | str, error: Exception, what: str) -> InputError:
+    """What the system said of a path, with the advice that fits it."""
     number = getattr(error, "errno", None) or 0
     expected, fix = ADVICE.get(number, ("a writable place with enough free space", SPACE))
-    return InputError(
-        f"cannot {what}: {getattr(error, 'strerror', None) or error}", where=path, expected=expected, fix=fix
-    )
+    reason = getattr(error, "strerror", None) or error
+    return InputError(f"cannot {what}: {reason}", where=path, expected=expected, fix=fix)
+
+
+def too_long(error: Exception) -> InputError | None:
+    """What to tell where a name that is too long was met while something was looked for; nothing for other errors."""
+    if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
+        return None
+    return refused(error.filename or "", error, "be looked up")
+
+
+def fitting(name: str) -> str:
+    """A name as a part of the names of files, which have a length: a long one ends in its hash."""
+    data = spelt(name).encode()
+    if len(data) <= MOST_OF_A_NAME:
+        return spelt(name)
+    return f"{data[:MOST_OF_A_NAME].decode(errors='ignore')}-{hashlib.sha256(data).hexdigest()[:8]}"
 
 
 def share(path: Path) -> None:

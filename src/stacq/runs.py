@@ -23,7 +23,7 @@ from typing import IO, Any, TypeVar
 
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
-from stacq.files import appearing, check_writable, json_text, unwritable, write_text, writing
+from stacq.files import appearing, check_writable, exists, json_text, spelt, unwritable, write_text, writing
 from stacq.staging import flock
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
@@ -44,7 +44,7 @@ class Run:
     ) -> None:
         self.directory = directory
         writer = _event_writer() if tensorboard else None  # may be missing: found out before anything is written
-        self.resumed = resume and (directory / "config.json").exists()
+        self.resumed = resume and exists(directory / "config.json")
         if self.resumed:
             _check_same(directory, config)
         else:
@@ -54,7 +54,7 @@ class Run:
 
     def _start(self, directory: Path, config: Mapping[str, Any]) -> None:
         """The directory appears whole or not at all, so that a kill at the very start leaves nothing half made."""
-        if directory.exists():
+        if exists(directory):
             raise _taken(directory)
         try:
             with appearing(directory) as beginning:
@@ -113,7 +113,7 @@ class Run:
 
 def check_free(directory: Path) -> None:
     """Refuse a place that no run can have, or go on in, before hours go into what comes first."""
-    if directory.exists() and not (directory / "config.json").exists():
+    if exists(directory) and not (directory / "config.json").exists():
         raise _taken(directory)
     check_writable(directory / "config.json" if directory.exists() else directory)
 
@@ -227,7 +227,7 @@ def environment_facts() -> dict[str, Any]:
 
 def _append(path: Path, text: str) -> None:
     with writing(path), open(path, "a", encoding="utf-8") as handle:
-        handle.write(text)
+        handle.write(spelt(text))
 
 
 def _event_writer() -> Any:

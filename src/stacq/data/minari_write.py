@@ -57,7 +57,7 @@ def _check_id(dataset_id: str) -> None:
     except (ValueError, TypeError) as error:
         raise InputError(
             f"'{dataset_id}' is not a Minari dataset id",
-            expected="(namespace/)name-v(version), of letters, digits, '-' and '_'",
+            expected="(namespace/)name-v(version), of letters, digits, '-' and '_'; two of them or more in a namespace",
             fix="choose an id such as 'mine/hopper-medium-v0'",
         ) from error
 

@@ -1,7 +1,6 @@
 """A training run as text: what will be done, how it goes, what came out."""
 
 import dataclasses
-import sys
 import time
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from stacq.progress import on_terminal, tell
 from stacq.report.statistics import describe
 from stacq.report.tables import plural
 from stacq.training.finished import lost_text
@@ -75,7 +75,7 @@ class TrainingDisplay:
     def __init__(self, plan: Plan, console: Console) -> None:
         self.plan, self.console = plan, console
         self.seeds = len(plan.schedule.seeds)
-        self.live = sys.stderr.isatty()
+        self.live = on_terminal()
         self.bar = Progress(
             TextColumn("training"),
             BarColumn(),
@@ -122,7 +122,7 @@ class TrainingDisplay:
             left = duration(time_left(report))
             line = f"training: {report.step:,} of {report.total:,} steps, {report.rate:,.0f}/s, {left} left"
             line += " in this phase" * (report.until < report.total)
-            print(f"{line}  {self.facts}", file=sys.stderr, flush=True)
+            tell(f"{line}  {self.facts}")
 
     def estimate(self, report: Report) -> str:
         """How long the rest will take at the speed just measured, and what would shorten it."""

@@ -24,7 +24,7 @@ from stacq.dynamics.models import Dynamics
 from stacq.envs.gym import check_match, facts_of, make_env
 from stacq.errors import InputError
 from stacq.evaluation import Counting, reference_task
-from stacq.files import home, write_json
+from stacq.files import fitting, home, write_json
 from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets
 from stacq.reach.ways import leading_actions
@@ -252,7 +252,7 @@ def run_directory(plan: Plan, root: Path = RUNS) -> Path:
 
 def short_name(dataset: Dataset) -> str:
     """What files about a dataset are called."""
-    return (dataset.name or "dataset").removeprefix("stacq/").replace("/", "-")
+    return fitting((dataset.name or "dataset").removeprefix("stacq/").replace("/", "-"))
 
 
 def make_task(plan: Plan, say: Callable[[str], None] | None = None) -> Task:
