@@ -9,20 +9,41 @@ STOPPED = (130, 143)  # by Ctrl-C, by SIGTERM
 
 def main() -> None:
     try:
-        from stacq.cli import main as run
+        from stacq.surroundings import complete_streams, forget, forget_errors_untold, output_is_lost
 
-        run()
-        sys.stdout.flush()
+        complete_streams()
+        _run()
     except KeyboardInterrupt:
         _leave(130)
     except SystemExit as end:
         if end.code in STOPPED:
             _leave(int(end.code))
+        forget_errors_untold()
         raise
-    except BrokenPipeError:
-        # The reader of our output went away, as `| head` does; Python would complain again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of our output went away, as `| head` does
+        forget(sys.stdout)
         sys.exit(0)
+    except OSError as error:
+        if not output_is_lost():
+            raise
+        forget(sys.stdout)
+        with contextlib.suppress(OSError):
+            print(f"error: standard output: cannot write: {error.strerror}", file=sys.stderr)
+        forget_errors_untold()
+        sys.exit(2)
+
+
+def _run() -> None:
+    """Nothing that was printed is left for the end of Python, which tells what cannot be written in its own way."""
+    from stacq.cli import main as run
+
+    try:
+        run()
+    except SystemExit as end:
+        if end.code not in STOPPED:
+            sys.stdout.flush()
+        raise
+    sys.stdout.flush()
 
 
 def _leave(code: int) -> None:

@@ -7,7 +7,6 @@ manifest.json        kind, configuration, versions, content hash, hashes of what
 import contextlib
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +17,17 @@ from typing import Any
 import numpy as np
 
 from stacq.errors import InputError
-from stacq.files import appearing, content_hash, home, replacing, share, unwritable, write_json
+from stacq.files import (
+    appearing,
+    content_hash,
+    home,
+    json_text,
+    replacing,
+    save_tensors,
+    unwritable,
+    writing,
+)
+from stacq.staging import staging
 from stacq.types import Array
 
 ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
@@ -52,12 +61,17 @@ def cache_directory(kind: str, config: Mapping[str, Any], parents: Mapping[str, 
 
 
 def write_artefact(
-    directory: Path, kind: str, arrays: Mapping[str, Array], config: Mapping[str, Any], parents: Mapping[str, str]
+    directory: Path,
+    kind: str,
+    arrays: Mapping[str, Array],
+    config: Mapping[str, Any],
+    parents: Mapping[str, str],
+    beside: Mapping[str, bytes] | None = None,
 ) -> Artefact:
-    """Write under a temporary name beside `directory`, sync, rename; an older artefact there is replaced."""
-    from safetensors import SafetensorError
-    from safetensors.numpy import save_file
+    """Write where nobody sees it, sync, rename; an older artefact there is replaced.
 
+    Files that belong to it are given as `beside`, by name: a kill leaves the whole of it or nothing.
+    """
     directory = check_place(directory, kind)
     arrays = {key: np.asarray(value, order="C") for key, value in arrays.items()}  # single numbers stay so
     artefact = Artefact(directory, kind, config, parents, content_hash(arrays), arrays)
@@ -68,16 +82,11 @@ def write_artefact(
         "content": artefact.content,
         "made_by": f"stacq {version('stacq')}, numpy {np.__version__}",
     }
-    try:
-        with appearing(directory) as staging:
-            save_file(arrays, staging / ARRAYS)
-            with open(staging / ARRAYS, "rb") as handle:
-                os.fsync(handle.fileno())
-            share(staging / ARRAYS)
-            write_json(staging / MANIFEST, manifest)
-            remove_artefact(directory)
-    except (OSError, SafetensorError) as error:  # a full disk is told in the library's own class
-        raise unwritable(directory, error) from error
+    files = {**(beside or {}), MANIFEST: json_text(manifest).encode()}
+    with writing(directory), appearing(directory, instead=True) as beginning:
+        save_tensors(beginning / ARRAYS, arrays)
+        for name, data in files.items():
+            (beginning / name).write_bytes(data)
     return artefact
 
 
@@ -120,6 +129,17 @@ def kept_arrays(path: Path, make: Callable[[], Mapping[str, Array]]) -> Mapping[
     return arrays
 
 
+def work_of(directory: Path, chunk: int) -> Path:
+    """Where the finished parts of an artefact lie that is being made; those of another size are others."""
+    return directory.with_name(f".partial-{directory.name}-{chunk}")
+
+
+def end_work(directory: Path) -> None:
+    """Remove the parts of an artefact that is whole; whoever made it may have been killed before that."""
+    for work in directory.parent.glob(f".partial-{directory.name}-*"):
+        shutil.rmtree(work, ignore_errors=True)
+
+
 def _whole_arrays(path: Path) -> dict[str, Array] | None:
     """What `kept_arrays` wrote; nothing where it was damaged, in whatever way the archive's reader says so."""
     with open(path, "rb") as handle:
@@ -135,17 +155,8 @@ def _whole_arrays(path: Path) -> dict[str, Array] | None:
 
 def remove_artefact(directory: Path) -> None:
     """Renamed before it goes, so that a kill in between leaves no half of it under its name."""
-    gone = directory.with_name(f".{directory.name}.gone")
-    shutil.rmtree(gone, ignore_errors=True)
-    with contextlib.suppress(FileNotFoundError):
-        directory.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
-
-
-def sweep(folder: Path) -> None:
-    """Remove what killed writers and removers left behind among the artefacts of a folder that nobody else uses."""
-    for path in folder.glob(".*"):
-        shutil.rmtree(path, ignore_errors=True)
+    with writing(directory), contextlib.suppress(FileNotFoundError), staging(directory.parent) as bin:
+        directory.rename(bin / "old")
 
 
 def read_artefact(directory: Path, kind: str) -> Artefact:

@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 the work failed, 2 the input was wrong, 130 stopped by Ctr
 Imports are made inside the verbs, so that `stacq --help` answers at once.
 """
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -261,6 +262,7 @@ class RunAll:
 
     job: OmitArgPrefixes[Comparison]
     bounds: Stated = Bounds()
+    LEARNS: ClassVar[bool] = True
     STOPPED: ClassVar[str] = KEPT_RUN
 
     def run(self) -> None:
@@ -301,6 +303,7 @@ class FitDynamics:
     out: Path | None = None
     """Directory of the artefact; by default one in the cache."""
     bounds: Stated = Bounds()
+    LEARNS: ClassVar[bool] = True
 
     def run(self) -> None:
         from stacq.data.load import load
@@ -322,6 +325,7 @@ class Reach:
     picture: Path | None = None
     """Where to draw (.png or .svg); by default in the cache directory."""
     bounds: Stated = Bounds()
+    LEARNS: ClassVar[bool] = True
     STOPPED: ClassVar[str] = "fitted dynamics and finished chunks are kept, and the same command goes on from there"
 
     def run(self) -> None:
@@ -351,6 +355,7 @@ class Train:
     tensorboard: bool = False
     """Write TensorBoard event files too (needs the tensorboard extra)."""
     bounds: Stated = Bounds()
+    LEARNS: ClassVar[bool] = True
     STOPPED: ClassVar[str] = KEPT_RUN
 
     def run(self) -> None:
@@ -389,12 +394,13 @@ class ReportPage:
     title: str = "Training runs"
 
     def run(self) -> None:
+        from stacq.files import exists
         from stacq.report.page import write_page
         from stacq.runs.summary import read_run
 
         if not self.runs:
             raise InputError("no run was named", where="stacq report", expected="run directories", fix="name one")
-        found = [each for each in self.runs if each.is_dir() or not each.exists()]  # `runs/*` names pages as well
+        found = [each for each in self.runs if not exists(each) or each.is_dir()]  # `runs/*` names pages as well
         once = {each.resolve(): each for each in found or self.runs}.values()
         page = write_page(self.out, [read_run(directory) for directory in once], title=self.title)
         print(f"page: {page}")
@@ -439,13 +445,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Parse, run, and turn every expected way of failing into a sentence and an exit code."""
     verb = parse(sys.argv[1:] if arguments is None else arguments)
     from stacq.evaluation import EvaluationFailed
+    from stacq.files import too_long
     from stacq.interrupts import Terminated, terminate_as_interrupt
     from stacq.runs.failed import TrainingFailed
+    from stacq.surroundings import check_here, check_memory, memory_error
     from stacq.workers import WorkerFailed
 
     stopped = f"stopped; {getattr(verb, 'STOPPED', 'nothing was written')}"
     try:
         with terminate_as_interrupt():
+            check_here()
+            if getattr(verb, "LEARNS", False):
+                check_memory()
             verb.run()
     except InputError as error:
         _fail(f"error: {error}", 2)
@@ -457,6 +468,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(stopped, 143)
     except KeyboardInterrupt:
         _fail(stopped, 130)
+    except (MemoryError, OSError, RuntimeError, ImportError) as error:
+        told = memory_error(error) or too_long(error)
+        if told is None:
+            raise
+        _fail(f"error: {told}", 2)
 
 
 def parse(arguments: Sequence[str]) -> Any:
@@ -473,7 +489,8 @@ def parse(arguments: Sequence[str]) -> Any:
 
 
 def _fail(message: str, code: int) -> None:
-    print(message, file=sys.stderr)
+    with contextlib.suppress(OSError):  # the code says it too
+        print(message, file=sys.stderr)
     sys.exit(code)
 
 
@@ -481,13 +498,14 @@ def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str,
     """What to score: policies, the algorithm's name, the environment, and the dataset if it is known."""
     from stacq.data.behaviour import PREFIX, load_behaviour, read_actor
     from stacq.data.registry import TASKS
+    from stacq.files import exists
     from stacq.jobs import Candidate
     from stacq.policies import Policy
 
     if name.startswith(PREFIX):
         body, _, tag = name.removeprefix(PREFIX).partition("-")
         return [Candidate(load_behaviour(body, tag))], name, env or str(TASKS[body].env_id), ""
-    if Path(name).is_dir():
+    if exists(Path(name)) and Path(name).is_dir():
         from stacq.runs.finished import lost_text, read_finished
 
         run = read_finished(Path(name))

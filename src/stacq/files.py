@@ -1,12 +1,11 @@
 """Where things are kept, and how a file appears whole or not at all."""
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
-import shutil
-import sys
-import tempfile
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,56 +13,67 @@ from typing import Any
 import numpy as np
 
 from stacq.errors import InputError
+from stacq.staging import flock, lock_beside, locked, staging
 from stacq.types import Array
-
-if sys.platform != "win32":
-    import fcntl
 
 
 def home() -> Path:
     """The cache directory: `STACQ_HOME` if set, else `stacq` under `XDG_CACHE_HOME` or `~/.cache`."""
     if override := os.environ.get("STACQ_HOME"):
-        return Path(override).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "stacq"
+        return expanded(override, "STACQ_HOME")
+    return expanded(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "STACQ_HOME") / "stacq"
+
+
+def expanded(path: Path | str, variable: str) -> Path:
+    """With `~` replaced by the home directory, which not every account has; `variable` says another place."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise InputError(
+            f"there is no home directory for '{path}'",
+            where=variable,
+            expected="a directory that the system knows by that name",
+            fix=f"set {variable} to a directory by its full path",
+        ) from error
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give a temporary path beside `path`; on success it is synced and renamed over `path`.
+    """Give a temporary path; what is there in the end is synced and renamed over `path`.
 
     A crash or an exception at any instant leaves the old file or the new one, never a mixture.
     """
-    temporary = _temporary_beside(path)
-    try:
-        yield temporary
-        with open(temporary, "rb") as handle:
-            os.fsync(handle.fileno())
-        share(temporary)
-        os.replace(temporary, path)
-        _sync_directory(path.parent)
-    except OSError as error:
-        raise unwritable(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def remove_parts(folder: Path) -> None:
-    """Remove what killed writers of single files left behind in a folder that nobody else writes into now."""
-    for path in folder.glob(".*.part"):
-        path.unlink(missing_ok=True)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with staging(path.parent) as folder:
+            temporary = folder / path.name
+            yield temporary
+            _sync(temporary)
+            share(temporary)
+            os.replace(temporary, path)
+            _sync_directory(path.parent)
 
 
 @contextlib.contextmanager
-def appearing(directory: Path) -> Iterator[Path]:
-    """Give a temporary directory beside `directory`; on success it is renamed to it, which must not be there then."""
+def appearing(directory: Path, *, instead: bool = False) -> Iterator[Path]:
+    """Give a temporary directory; in the end it is synced and renamed to `directory`.
+
+    That must not be there then, unless the new one comes `instead` of it.
+    """
     directory.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}."))
-    try:
-        yield temporary
-        temporary.chmod(0o755)
-        temporary.rename(directory)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    with staging(directory.parent) as folder:
+        beginning = folder / "new"
+        beginning.mkdir()
+        yield beginning
+        for path in beginning.rglob("*"):
+            if path.is_file():
+                _sync(path)
+                share(path)
+        if instead:
+            with contextlib.suppress(FileNotFoundError):
+                directory.rename(folder / "old")
+        beginning.rename(directory)
+        _sync_directory(directory.parent)
 
 
 @contextlib.contextmanager
@@ -77,20 +87,20 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[None]:
-    """Hold `.NAME.lock` beside `path`, so that of several processes one makes it and the others find it made.
+    """Hold a lock beside `path`, so that of several processes one makes it and the others find it made.
 
     `waiting` is called if someone else holds it. The operating system lets go of it when its holder dies. There is no
     lock on Windows and on some network file systems: there the work is done twice, and either result is whole.
     """
-    lock = path.with_name(f".{path.name}.lock")
+    lock = lock_beside(path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = _locked(lock, wait=False)
+        descriptor = locked(lock, wait=False)
     if descriptor is None:
         if waiting is not None:
             waiting()
         with writing(path):
-            descriptor = _locked(lock, wait=True)
+            descriptor = locked(lock, wait=True)
     assert descriptor is not None
     try:
         yield
@@ -101,50 +111,54 @@ def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[N
         os.close(descriptor)
 
 
-def _locked(lock: Path, *, wait: bool) -> int | None:
-    """The open and locked file of that name; one that was removed while it was waited for does not count."""
-    while True:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
-        try:
-            mine = flock(descriptor, "LOCK_EX", wait=wait)
-            there = lock.exists() and os.path.samestat(os.fstat(descriptor), os.stat(lock))
-        except FileNotFoundError:
-            there = False
-        except BaseException:
-            os.close(descriptor)
-            raise
-        if mine and there:
-            return descriptor
-        os.close(descriptor)
-        if not mine:
-            return None
-
-
-def flock(descriptor: int, operation: str, *, wait: bool = True) -> bool:
-    """Whether it was done; where there are no locks it counts as done."""
-    if sys.platform == "win32":
-        return True
-    try:
-        fcntl.flock(descriptor, getattr(fcntl, operation) | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
-    except OSError:
-        pass
-    return True
+def write_bytes(path: Path, data: bytes) -> None:
+    with replacing(path) as temporary:
+        temporary.write_bytes(data)
 
 
 def write_text(path: Path, text: str) -> None:
-    with replacing(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_bytes(path, spelt(text).encode())
+
+
+def spelt(text: str) -> str:
+    """A name as text that every file and every reader takes: bytes that are no UTF-8 are spelt out."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def write_json(path: Path, value: Any) -> None:
-    write_text(path, json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n")
+    write_text(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    return json.dumps(value, indent=2, sort_keys=True, allow_nan=False) + "\n"
+
+
+def save_tensors(path: Path, arrays: Mapping[str, Array], metadata: dict[str, str] | None = None) -> None:
+    """A safetensors file, whose library tells a full disk in a class of its own. It is not atomic by itself."""
+    from safetensors import SafetensorError
+    from safetensors.numpy import save_file
+
+    try:
+        save_file(dict(arrays), path, metadata=metadata)
+    except SafetensorError as error:
+        found = re.search(r"os error (\d+)", str(error))
+        raise OSError(int(found[1]), os.strerror(int(found[1]))) if found else OSError(str(error)) from error
 
 
 def check_writable(path: Path) -> None:
     """Fail now, not after hours of work, if `path` could not be written."""
-    _temporary_beside(path).unlink()
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with staging(path.parent) as folder:
+            (folder / path.name).touch()
+
+
+def exists(path: Path) -> bool:
+    """Whether something is there; a name that the system cannot even look for is told."""
+    try:
+        return path.exists()
+    except OSError as error:
+        raise refused(path, error, "be looked up") from error
 
 
 def content_hash(arrays: Mapping[str, Array]) -> str:
@@ -156,30 +170,55 @@ def content_hash(arrays: Mapping[str, Array]) -> str:
     return digest.hexdigest()
 
 
-def unwritable(path: Path, error: Exception) -> InputError:
-    return InputError(
-        f"cannot write: {getattr(error, 'strerror', None) or error}",
-        where=path,
-        expected="a writable place with enough free space",
-        fix="free some space, choose another output, or set STACQ_HOME to another directory",
-    )
+MOST_OF_A_NAME = 100  # bytes
+SPACE = "free some space, choose another output, or set STACQ_HOME to another directory"
+PLACE = "change its permissions, choose another output, or set STACQ_HOME to another directory"
+ADVICE = {
+    errno.ENAMETOOLONG: ("names of at most 255 bytes, in a path of at most 4,096", "choose a shorter name"),
+    errno.EFBIG: ("no limit on the size of files", "raise the limit (`ulimit -f`), or choose another output"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ("enough free space", SPACE)),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), ("a place that you may write to", PLACE)),
+}
+"""By the system's number of an error: what was expected and what to do."""
 
 
-def _temporary_beside(path: Path) -> Path:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    except OSError as error:
-        raise unwritable(path, error) from error
-    os.close(handle)
-    return Path(name)
+def unwritable(path: Path | str, error: Exception) -> InputError:
+    return refused(path, error, "write")
+
+
+def refused(path: Path | str, error: Exception, what: str) -> InputError:
+    """What the system said of a path, with the advice that fits it."""
+    number = getattr(error, "errno", None) or 0
+    expected, fix = ADVICE.get(number, ("a writable place with enough free space", SPACE))
+    reason = getattr(error, "strerror", None) or error
+    return InputError(f"cannot {what}: {reason}", where=path, expected=expected, fix=fix)
+
+
+def too_long(error: Exception) -> InputError | None:
+    """What to tell where a name that is too long was met while something was looked for; nothing for other errors."""
+    if not isinstance(error, OSError) or error.errno != errno.ENAMETOOLONG:
+        return None
+    return refused(error.filename or "", error, "be looked up")
+
+
+def fitting(name: str) -> str:
+    """A name as a part of the names of files, which have a length: a long one ends in its hash."""
+    data = spelt(name).encode()
+    if len(data) <= MOST_OF_A_NAME:
+        return spelt(name)
+    return f"{data[:MOST_OF_A_NAME].decode(errors='ignore')}-{hashlib.sha256(data).hexdigest()[:8]}"
 
 
 def share(path: Path) -> None:
-    """Let a file be read by whoever may read what this user makes; temporary files begin as private."""
+    """Let a file be read by whoever may read what this user makes; some libraries write private ones."""
     mask = os.umask(0)
     os.umask(mask)
     path.chmod(0o666 & ~mask)
+
+
+def _sync(path: Path) -> None:
+    with open(path, "rb") as handle:
+        os.fsync(handle.fileno())
 
 
 def _sync_directory(directory: Path) -> None:

@@ -1,6 +1,5 @@
 """The longer verbs: evaluations with a run directory around them, and data generation with progress."""
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from stacq.data.registry import Recipe
 from stacq.envs.gym import EnvSource
 from stacq.evaluation import EpisodeRecord, check_fit, check_numbers, crew_size, evaluate
 from stacq.policies import Actor
-from stacq.progress import progress
+from stacq.progress import progress, tell
 from stacq.report.statistics import describe
 from stacq.runs.directory import RUNS, Run, new_directory
 from stacq.workers import WorkerPool
@@ -69,10 +68,10 @@ def score_policies(
 def generate_with_progress(plan: Recipe, workers: int | None, force: bool = False) -> Path:
     """Generate with a bar; a file that is there already is not announced as work."""
     if cached_file(plan.info).exists() and not force:
-        return cached_file(plan.info)
+        return generate(plan.info.name, seed=plan.seed)
 
     def waiting() -> None:
-        print("another process is generating it: waiting for that", file=sys.stderr)
+        tell("another process is generating it: waiting for that")
 
     with progress(f"generating {plan.info.name}", plan.rows, "rows") as update:
         name, seed = plan.info.name, plan.seed

@@ -1,6 +1,7 @@
 """How far along, how fast, how long still: a live bar on a terminal, sparse plain lines elsewhere."""
 
 import contextlib
+import io
 import sys
 import time
 from collections.abc import Iterator
@@ -22,7 +23,7 @@ PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 @contextlib.contextmanager
 def progress(label: str, total: int | None, unit: str) -> Iterator[Update]:
     """Show progress on standard error while the block runs; results go to standard output."""
-    with _bar(label, total, unit) if sys.stderr.isatty() else _lines(label, total, unit) as update:
+    with _bar(label, total, unit) if on_terminal() else _lines(label, total, unit) as update:
         yield update
 
 
@@ -73,9 +74,20 @@ def _lines(label: str, total: int | None, unit: str) -> Iterator[Update]:
         rate = speed.rate(done, kept=kept)
         if time.monotonic() - last >= PLAIN_SECONDS:
             last = time.monotonic()
-            print(_line(_named(label, phase), done, total, unit, rate), file=sys.stderr, flush=True)
+            tell(_line(_named(label, phase), done, total, unit, rate))
 
     yield update
+
+
+def on_terminal() -> bool:
+    """Whether somebody watches standard error; a process may have none."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def tell(line: str) -> None:
+    """On standard error; work does not end because nobody can be told how far it is."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr or io.StringIO(), flush=True)
 
 
 def _named(label: str, phase: str) -> str:

@@ -450,7 +450,7 @@ def test_a_disk_that_fills_up_at_the_end_leaves_no_artefact(monkeypatch: pytest.
     dataset, dynamics = learned()
     place = kept_at(dataset, dynamics, ReachConfig())
 
-    def full(arrays: Any, path: Path) -> None:
+    def full(arrays: Any, path: Path, **_: Any) -> None:
         Path(path).write_bytes(b"the first bytes")
         raise OSError(errno.ENOSPC, "No space left on device")
 

@@ -97,11 +97,11 @@ def test_what_a_kill_in_the_middle_of_a_file_left_is_removed(tmp_path: Path) -> 
     for half in (directory / "policies" / "seed-1.safetensors", directory / "result.json"):
         with contextlib.suppress(Stopped), replacing(half) as temporary:
             temporary.write_text("half")
-            shutil.copy(temporary, temporary.with_name(temporary.name.replace(".part", "kept.part")))
+            shutil.copytree(temporary.parent, temporary.parent.with_name(".stacq-tmp-killed"))
             raise Stopped
-    assert len(list(directory.rglob("*.part"))) == 2
+    assert len(list(directory.rglob(".stacq-tmp-*"))) == 2
     run_job(plan(options("bc")), out=directory, workers=1)
-    assert not list(directory.rglob("*.part"))
+    assert not list(directory.rglob(".*"))
 
 
 def test_a_damaged_checkpoint_is_passed_over(tmp_path: Path) -> None:

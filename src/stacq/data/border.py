@@ -23,6 +23,7 @@ from stacq.data.checks import (
 )
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
+from stacq.files import spelt
 from stacq.types import Array, Bools, Floats, Ints
 
 SUCCESSOR_KNOWN = "successor_known"  # our own additions to D4RL's `infos` group: what its format cannot say
@@ -133,7 +134,7 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
         action_low=low,
         action_high=high,
         infos=extras,
-        name=conventions.name or "",
+        name=spelt(conventions.name or ""),
         env_id=conventions.env_id,
         notes=tuple(notes),
     )

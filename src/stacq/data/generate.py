@@ -20,7 +20,8 @@ from stacq.data.load import cached_file
 from stacq.data.registry import Recipe, Task, recipe
 from stacq.envs.gym import STEP_LIMIT, flatten, make_env
 from stacq.files import alone, check_writable
-from stacq.policy import Actor
+from stacq.policies import Actor
+from stacq.staging import sweep
 from stacq.types import Array, Bools, Float32s, Float64s
 from stacq.workers import WorkerPool
 
@@ -71,6 +72,7 @@ def generate(
     """
     plan = recipe(name, size=size, seed=seed)
     path = cached_file(plan.info)
+    sweep(path.parent)
     if path.exists() and not force:
         return path
     check_writable(path)

@@ -17,6 +17,7 @@ import numpy as np
 from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
 from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
 from stacq.data.dataset import Dataset
+from stacq.data.hdf5_new import new_hdf5
 from stacq.errors import InputError
 from stacq.files import replacing
 from stacq.types import Array, Infos
@@ -70,12 +71,12 @@ def write_hdf5(dataset: Dataset, path: Path | str) -> None:
     }
     if dataset.env_id:
         facts["env_id"] = dataset.env_id
-    with replacing(path) as temporary, h5py.File(temporary, "w") as file:
-        file.attrs.update({**dataset.provenance, **facts})
+    with replacing(path) as temporary, new_hdf5(temporary) as file:
+        file.describe("/", {**dataset.provenance, **facts})
         for key, value in columns.items():
-            file.create_dataset(key, data=value)
+            file.store(key, value)
         for key, value in extras.items():
-            file.create_dataset(f"infos/{key}", data=value)
+            file.store(f"infos/{key}", value)
 
 
 @contextlib.contextmanager

@@ -1,5 +1,6 @@
 """One door for every source: a file, a directory or a known name becomes a Dataset."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz
 from stacq.data.registry import DatasetInfo, find, recognised, task_of
 from stacq.errors import InputError
-from stacq.files import home
+from stacq.files import exists, home, spelt
 from stacq.types import Infos
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
@@ -24,10 +25,10 @@ def load(source: str | Path, *, infos: Infos = (), conventions: Conventions = NO
     Nothing is fetched here, nor generated but the small maze sets: a name whose file is not in the cache is answered
     with the command that brings it. `infos` names per-row extras to keep, such as `qpos` and `qvel`.
     """
-    path = Path(source)
-    if path.exists() or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
+    path, text = Path(source), str(source)
+    there = os.path.exists(path) if text.startswith(MINARI_PREFIX) else exists(path)  # an id may be as long as a name
+    if there or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
         return _load_path(path, infos, conventions)
-    text = str(source)
     if text.startswith(MINARI_PREFIX):
         return _load_minari(text.removeprefix(MINARI_PREFIX), infos, conventions)
     info = find(text)
@@ -83,7 +84,7 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
         f"own: read as other data, called {path.name}"
     )
     other = read(path, infos=infos, conventions=conventions)
-    return replace(other, name=path.name, notes=(*other.notes, note))
+    return replace(other, name=spelt(path.name), notes=(*other.notes, note))
 
 
 def _course_by_name(path: Path) -> Conventions:

@@ -14,6 +14,7 @@ import numpy as np
 
 from stacq.data.border import Conventions
 from stacq.errors import InputError
+from stacq.files import exists, expanded
 from stacq.types import Floats
 
 ROOT_VARIABLE = "MINARI_DATASETS_PATH"
@@ -27,7 +28,7 @@ FOREIGN = (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeE
 
 def minari_root() -> Path:
     """Minari's local root: `MINARI_DATASETS_PATH` if set, else `~/.minari/datasets`."""
-    return Path(os.environ.get(ROOT_VARIABLE) or Path.home() / ".minari" / "datasets")
+    return Path(os.environ.get(ROOT_VARIABLE) or expanded("~/.minari/datasets", ROOT_VARIABLE))
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Layout:
 
 def locate(source: str | Path) -> Path:
     path = Path(source)
-    if (path / "data").is_dir():
+    if exists(path / "data") and (path / "data").is_dir():
         return path
     if isinstance(source, Path):
         raise InputError(
@@ -88,6 +89,7 @@ def _local_ids() -> Iterator[str]:
         if "data" in folders:
             folders.clear()
             yield Path(directory).relative_to(root).as_posix()
+        folders[:] = [name for name in folders if not name.startswith(".")]  # not there yet, as far as Minari is told
 
 
 def metadata_of(directory: Path) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """A Dataset written as a Minari dataset, for users of Minari (other libraries misread it: docs/data.md)."""
 
-import os
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +8,16 @@ import numpy as np
 
 from stacq.data.border import SUCCESSOR_KNOWN
 from stacq.data.dataset import Dataset
+from stacq.data.hdf5_new import NewFile, new_hdf5
 from stacq.data.minari_layout import (
     MAIN_FILE,
-    METADATA,
     OURS,
     minari_root,
     reason_of,
     uninstalled,
 )
 from stacq.errors import InputError
-from stacq.files import unwritable
+from stacq.files import appearing, exists, writing
 from stacq.types import Array
 
 
@@ -33,19 +31,19 @@ def write_minari(dataset: Dataset, dataset_id: str, *, description: str | None =
     """
     _check_id(dataset_id)
     target = minari_root() / dataset_id
-    if target.exists():
+    if exists(target):
         raise InputError(
             f"the Minari dataset '{dataset_id}' exists already",
             where=target,
             expected="an id that is not taken",
             fix=f"choose another id or version, or run `minari delete {dataset_id}` first",
         )
+    about = description or f"{dataset.name or dataset_id}, written by stacq"
     try:
-        _write(dataset, dataset_id, target, description or f"{dataset.name or dataset_id}, written by stacq")
+        with writing(target), appearing(target) as beginning:
+            _fill(dataset, dataset_id, beginning / "data", about)
     except ImportError as error:
         raise uninstalled(error) from error
-    except OSError as error:
-        raise unwritable(target, error) from error
     return target
 
 
@@ -59,34 +57,23 @@ def _check_id(dataset_id: str) -> None:
     except (ValueError, TypeError) as error:
         raise InputError(
             f"'{dataset_id}' is not a Minari dataset id",
-            expected="(namespace/)name-v(version), of letters, digits, '-' and '_'",
+            expected="(namespace/)name-v(version), of letters, digits, '-' and '_'; two of them or more in a namespace",
             fix="choose an id such as 'mine/hopper-medium-v0'",
         ) from error
 
 
-def _write(dataset: Dataset, dataset_id: str, target: Path, description: str) -> None:
-    """Fill a hidden directory, which Minari's listings skip, then rename it to its place."""
-    minari_root().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=minari_root(), prefix=".stacq-") as hidden:
-        staged = Path(hidden) / "dataset"
-        staged.mkdir()
-        _fill(dataset, dataset_id, staged / "data", description)
-        for name in (METADATA, MAIN_FILE):
-            with open(staged / "data" / name, "rb") as handle:
-                os.fsync(handle.fileno())
-        target.parent.mkdir(parents=True, exist_ok=True)
-        staged.rename(target)
-
-
 def _fill(dataset: Dataset, dataset_id: str, data: Path, description: str) -> None:
+    """Metadata through Minari, arrays as its storage lays them out, but by a writer that survives a full disk."""
     import minari
     from minari.dataset.minari_storage import MinariStorage
 
     facts = {"dataset_id": dataset_id, "minari_version": minari.__version__, "description": description}
     try:
         storage = MinariStorage.new(data, *_spaces(dataset), _env_spec(dataset.env_id), data_format="hdf5")
-        storage.update_metadata({**facts, OURS: _own_facts(dataset)})
-        storage.update_episodes(_buffers(dataset))
+        with new_hdf5(data / MAIN_FILE, in_order=True) as file:
+            for number, episode in enumerate(_buffers(dataset)):
+                _store(file, f"episode_{number}", episode)
+                file.describe(f"episode_{number}", {"id": number, "total_steps": len(episode["rewards"])})
     except (ValueError, TypeError) as error:
         raise InputError(
             f"Minari cannot store the dataset: {reason_of(error)}",
@@ -94,6 +81,15 @@ def _fill(dataset: Dataset, dataset_id: str, data: Path, description: str) -> No
             expected="infos of numbers or booleans, under plain names",
             fix="leave the offending infos out",
         ) from error
+    size = round((data / MAIN_FILE).stat().st_size / 1e6, 1)
+    counts = {"total_steps": len(dataset), "total_episodes": dataset.episodes, "dataset_size": size}
+    storage.update_metadata({**facts, **counts, OURS: _own_facts(dataset)})
+
+
+def _store(file: NewFile, group: str, episode: Mapping[str, Array]) -> None:
+    """Chunked and without a last length: Minari appends to what it finds."""
+    for key, values in episode.items():
+        file.store(f"{group}/{key}", values, chunks=True, maxshape=(None, *values.shape[1:]))
 
 
 def _spaces(dataset: Dataset) -> tuple[Any, Any]:
@@ -132,21 +128,19 @@ def _env_spec(env_id: str | None) -> Any:
         return None
 
 
-def _buffers(dataset: Dataset) -> Iterator[Any]:
-    from minari.data_collector.episode_buffer import EpisodeBuffer
-
+def _buffers(dataset: Dataset) -> Iterator[dict[str, Array]]:
     extras: dict[str, Array] = dict(dataset.infos)
     if not dataset.successor_known.all():
         extras[SUCCESSOR_KNOWN] = dataset.successor_known
     for rows in dataset.iterate_episodes():
-        yield EpisodeBuffer(
-            observations=_with_successor(dataset, rows),
-            actions=dataset.actions[rows],
-            rewards=dataset.rewards[rows],
-            terminations=dataset.terminals[rows],
-            truncations=dataset.timeouts[rows],
-            infos={key: np.concatenate([value[rows], value[rows][-1:]]) for key, value in extras.items()},
-        )
+        yield {
+            "observations": _with_successor(dataset, rows),
+            "actions": dataset.actions[rows],
+            "rewards": dataset.rewards[rows],
+            "terminations": dataset.terminals[rows],
+            "truncations": dataset.timeouts[rows],
+            **{f"infos/{key}": np.concatenate([value[rows], value[rows][-1:]]) for key, value in extras.items()},
+        }
 
 
 def _with_successor(dataset: Dataset, rows: slice) -> Array:

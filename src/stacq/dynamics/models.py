@@ -4,7 +4,7 @@ Inside, states are normalised; `Dynamics` speaks raw units. Everything is float3
 on GPUs the reduced formats are as coarse as the tolerances that reachability tests with.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -105,8 +105,9 @@ class Dynamics:
             held_out=arrays.get("held_out", _no_rows()),
         )
 
-    def save(self, directory: Path | str) -> None:
-        write_artefact(Path(directory), KIND, self.arrays(), self.config, self.parents)
+    def save(self, directory: Path | str, beside: Mapping[str, bytes] | None = None) -> None:
+        """With `beside`, files that appear together with the models, by name."""
+        write_artefact(Path(directory), KIND, self.arrays(), self.config, self.parents, beside)
 
     def arrays(self) -> dict[str, Array]:
         """Everything that is saved, by name.

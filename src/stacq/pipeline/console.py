@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -21,7 +20,7 @@ from stacq.pipeline.options import setting_text
 from stacq.pipeline.plan import Plan
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.trained import Trained
-from stacq.progress import Update, progress
+from stacq.progress import Update, on_terminal, progress, tell
 from stacq.reach.stitching import Stitching
 from stacq.report.dynamics_text import print_again, print_quality
 from stacq.report.reach_text import print_stitching
@@ -130,7 +129,7 @@ class TrainingDisplay:
     def __init__(self, plan: Plan, console: Console) -> None:
         self.plan, self.console = plan, console
         self.seeds = len(plan.schedule.seeds)
-        self.live = sys.stderr.isatty()
+        self.live = on_terminal()
         self.bar = Progress(
             TextColumn("training"),
             BarColumn(),
@@ -177,7 +176,7 @@ class TrainingDisplay:
             left = duration(time_left(report))
             line = f"training: {report.step:,} of {report.total:,} steps, {report.rate:,.0f}/s, {left} left"
             line += " in this phase" * (report.until < report.total)
-            print(f"{line}  {self.facts}", file=sys.stderr, flush=True)
+            tell(f"{line}  {self.facts}")
 
     def estimate(self, report: Report) -> str:
         """How long the rest will take at the speed just measured, and what would shorten it."""

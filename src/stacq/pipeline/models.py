@@ -1,7 +1,7 @@
 """Dynamics and reachable sets, each with its report: the stages that are verbs of their own too."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,11 +11,11 @@ import jax
 from stacq.artefacts import cache_directory, check_place
 from stacq.data.dataset import Dataset
 from stacq.data.registry import family_of
-from stacq.dynamics.fit import PRESETS, Fit, FitConfig, fit, lengthened
+from stacq.dynamics.fit import PRESETS, Curve, FitConfig, fit, lengthened
 from stacq.dynamics.models import KIND, Dynamics
-from stacq.dynamics.quality import measure
+from stacq.dynamics.quality import Quality, measure
 from stacq.errors import InputError, check_choice
-from stacq.files import alone, check_writable, write_json
+from stacq.files import alone, check_writable, json_text
 from stacq.pipeline.options import Stages
 from stacq.pipeline.reporter import Reporter
 from stacq.reach.build import kept_at, reachable_sets, resolved
@@ -25,7 +25,8 @@ from stacq.reach.stitching import Stitching, stitching
 from stacq.report.dynamics_figure import draw_quality
 from stacq.report.inspect import picture_path
 from stacq.report.reach_figure import draw_stitching
-from stacq.report.summary_figure import figure_format, save_figure
+from stacq.report.summary_figure import figure_bytes, figure_format, save_figure
+from stacq.staging import sweep
 
 QUALITY = "quality.json"
 
@@ -60,29 +61,33 @@ def fit_dynamics(
     if out is not None:
         return _fitted(dataset, config, recipe, out, reporter)
     directory = cache_directory(KIND, asdict(config), {"dataset": dataset.fingerprint})
-    found = _fitted_before(dataset, directory, reporter) if (directory / QUALITY).exists() else None
+    sweep(directory.parent)
+    found = _fitted_before(directory, reporter)
     if found is not None:
         return found
     check_writable(directory)
     with alone(directory, lambda: reporter.say("another process is fitting these dynamics: waiting for it")):
+        found = _fitted_before(directory, reporter)
+        if found is not None:
+            return found
         if directory.exists():
-            found = _fitted_before(dataset, directory, reporter)
-            if found is not None:
-                return found
-            reporter.say("fitted before, but the rows held out were not kept: fitting again")
+            reporter.say("fitted before, but the report or the rows held out were not kept: fitting again")
         return _fitted(dataset, config, recipe, directory, reporter)
 
 
-def _fitted_before(dataset: Dataset, directory: Path, reporter: Reporter) -> Fitted | None:
-    """What the cache holds, with its report; nothing if the rows held out are not in it."""
-    before = Dynamics.load(directory)
-    if not len(before.held_out):
-        return None
-    reporter.say(f"fitted before: {directory}")
+def _fitted_before(directory: Path, reporter: Reporter) -> Fitted | None:
+    """What the cache holds, with its report; nothing where a part of it is missing, such as the training's curves."""
     try:
-        reporter.fitted(json.loads((directory / QUALITY).read_text(encoding="utf-8")), directory)
-    except (OSError, ValueError, KeyError, TypeError):  # stopped between the fit and its report
-        _report(Fit(before, ()), dataset, directory, reporter)
+        report = json.loads((directory / QUALITY).read_text(encoding="utf-8"))
+        before = Dynamics.load(directory)
+        if not report["curves"] or not len(before.held_out):
+            return None
+        reporter.say(f"fitted before: {directory}")
+        reporter.fitted(report, directory)
+    except InputError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
     return Fitted(before, directory)
 
 
@@ -92,17 +97,17 @@ def _fitted(dataset: Dataset, config: FitConfig, recipe: str, directory: Path, r
     reporter.say(f"{config.forward_members} forward and {config.inverse_members} inverse members, {recipe} recipe")
     with reporter.progress("fitting dynamics", config.max_epochs, "epochs") as update:
         done = fit(dataset, config, on_epoch=lambda curve: update(curve.epoch + 1, kept=curve.epoch == 0))
-    done.dynamics.save(directory)
-    _report(done, dataset, directory, reporter)
+    quality = measure(done, dataset)
+    reporter.fitted(quality, directory)
+    done.dynamics.save(directory, _report_files(quality, done.curves))
     reporter.say(f"dynamics: {directory} (picture: fit.png, numbers: {QUALITY})")
     return Fitted(done.dynamics, directory)
 
 
-def _report(done: Fit, dataset: Dataset, directory: Path, reporter: Reporter) -> None:
-    quality = measure(done, dataset)
-    reporter.fitted(quality, directory)
-    save_figure(draw_quality(quality, done.curves), directory / "fit.png")
-    write_json(directory / QUALITY, {**quality.to_json(), "curves": [curve.to_json() for curve in done.curves]})
+def _report_files(quality: Quality, curves: Sequence[Curve]) -> dict[str, bytes]:
+    """Picture and numbers, which appear together with the models."""
+    numbers = {**quality.to_json(), "curves": [curve.to_json() for curve in curves]}
+    return {"fit.png": figure_bytes(draw_quality(quality, curves), "png"), QUALITY: json_text(numbers).encode()}
 
 
 def find_reachable(

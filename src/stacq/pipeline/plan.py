@@ -18,6 +18,7 @@ from stacq.dynamics.models import Dynamics
 from stacq.envs.gym import check_match, facts_of, make_env
 from stacq.errors import InputError
 from stacq.evaluation import Counting, reference_task
+from stacq.files import fitting
 from stacq.pipeline.options import RECOMMENDED, Options, check_kinds
 from stacq.reach.sets import ReachableSets
 from stacq.runs.directory import RUNS
@@ -205,4 +206,4 @@ def run_directory(plan: Plan, root: Path = RUNS) -> Path:
 
 def short_name(dataset: Dataset) -> str:
     """What files about a dataset are called."""
-    return (dataset.name or "dataset").removeprefix("stacq/").replace("/", "-")
+    return fitting((dataset.name or "dataset").removeprefix("stacq/").replace("/", "-"))

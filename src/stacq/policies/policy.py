@@ -87,9 +87,7 @@ class Policy(ABC):
 
     def save(self, path: Path | str) -> None:
         """One safetensors file; nothing in it can run code."""
-        from safetensors.numpy import save_file
-
-        from stacq.files import replacing
+        from stacq.files import replacing, save_tensors
 
         normaliser, low, high = self.space
         arrays = {
@@ -102,7 +100,7 @@ class Policy(ABC):
         facts = {"format": FORMAT, "kind": self.kind, **self.facts()}
         metadata = {"facts": json.dumps(facts)}  # of several entries, safetensors would write any one first
         with replacing(Path(path)) as temporary:
-            save_file({key: np.ascontiguousarray(value) for key, value in arrays.items()}, temporary, metadata=metadata)
+            save_tensors(temporary, {key: np.ascontiguousarray(value) for key, value in arrays.items()}, metadata)
 
     @staticmethod
     def load(path: Path | str) -> "Policy":

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import cache_directory, kept_arrays
+from stacq.artefacts import cache_directory, end_work, kept_arrays, work_of
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics
 from stacq.errors import InputError, check_choice
@@ -35,6 +35,7 @@ from stacq.reach.criterion import (
 from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.ranges import box_sizes, range_actions, ranges, widened
 from stacq.reach.sets import KIND, ReachableSets
+from stacq.staging import sweep
 from stacq.types import Array, Bools, Float32s, Ints, Rows
 
 OPTIONS = "options of the reachable sets"
@@ -171,11 +172,13 @@ def reachable_sets(
         hashes = f"{fitted_to[:12]}; this one is {parents['dataset'][:12]}"
         say(f"note: the dynamics were fitted to another dataset, {hashes}")
     directory = kept_at(dataset, dynamics, asked)
+    sweep(directory.parent)
     if not directory.exists():
         with alone(directory, lambda: say("another process is finding these sets: waiting for it")):
             if not directory.exists():
                 say(_ranges_text(asked, config))
                 return _found(dataset, dynamics, config, engine, held_out, directory, progress or _unseen, say)
+    end_work(directory)
     say("found before, with the same data, models and options")
     return ReachableSets.load(directory)
 
@@ -191,7 +194,7 @@ def _found(
     say: Callable[[str], None],
 ) -> ReachableSets:
     """Sets that are not in the cache yet, from chunk to chunk, and then saved there."""
-    work = directory.with_name(f".partial-{directory.name}-{CHUNK}")
+    work = work_of(directory, CHUNK)
     seconds: dict[str, float] = {}
     maker = _Maker(dataset, dynamics, config, engine, seconds, progress)
     test = maker.prepare(work / "test.json", held_out)
@@ -209,7 +212,7 @@ def _found(
     )
     sets.check(dataset)
     sets.save(directory)
-    rmtree(work, ignore_errors=True)
+    end_work(directory)
     say(", ".join(f"{phase} {value:.1f} s" for phase, value in seconds.items()))
     return sets
 

@@ -3,13 +3,12 @@
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import cache_directory, kept_arrays, read_artefact, write_artefact
+from stacq.artefacts import cache_directory, end_work, kept_arrays, read_artefact, work_of, write_artefact
 from stacq.data.dataset import Dataset
 from stacq.dynamics.fit import MIN_STEP_SCALE
 from stacq.dynamics.models import Dynamics
@@ -18,6 +17,7 @@ from stacq.reach.build import silent
 from stacq.reach.calibration import DAMPING, FLOOR, REWEIGHTINGS, refined
 from stacq.reach.criterion import padded
 from stacq.reach.sets import ReachableSets, others
+from stacq.staging import sweep
 from stacq.types import Array, Float32s, Rows
 
 KIND = "ways"
@@ -49,6 +49,7 @@ def leading_actions(
         "sets": content_hash({"indptr": sets.indptr, "indices": sets.indices}),
     }
     directory, say = cache_directory(KIND, RECIPE, parents), log or silent
+    sweep(directory.parent)
     if not directory.exists():
         check_writable(directory)
         with alone(directory, lambda: say("another process is finding these actions: waiting for it")):
@@ -56,7 +57,7 @@ def leading_actions(
                 say(f"finding the actions that lead to {len(rows):,} reachable states")
                 actions = _found(dataset, dynamics, anchors, rows, directory, progress)
                 write_artefact(directory, KIND, {"actions": actions}, RECIPE, parents)
-                rmtree(_work(directory), ignore_errors=True)
+    end_work(directory)
     return read_artefact(directory, KIND).arrays["actions"]
 
 
@@ -78,7 +79,7 @@ def _found(
 
     for first in range(0, len(rows), chunk):
         part = slice(first, first + chunk)
-        found.append(kept_arrays(_work(directory) / f"{first:012d}.npz", partial(make, part))["actions"])
+        found.append(kept_arrays(work_of(directory, chunk) / f"{first:012d}.npz", partial(make, part))["actions"])
         if progress is not None:
             progress(min(first + chunk, len(rows)), len(rows))
     return np.concatenate(found)
@@ -86,11 +87,6 @@ def _found(
 
 def _chunk() -> int:
     return CHUNK["cpu" if jax.default_backend() == "cpu" else "gpu"]
-
-
-def _work(directory: Path) -> Path:
-    """Where the finished chunks of a search lie."""
-    return directory.with_name(f".partial-{directory.name}-{_chunk()}")
 
 
 def _refined(dynamics: Dynamics, s: Float32s, s_next: Float32s, unit: Float32s, count: int) -> Float32s:

@@ -10,7 +10,7 @@ from stacq.data.load import cached_file
 from stacq.data.pins import hashes_file
 from stacq.data.registry import DATASETS, DatasetInfo, find
 from stacq.errors import InputError
-from stacq.files import home
+from stacq.files import exists, home
 
 
 def print_catalogue(console: Console | None = None) -> None:
@@ -49,13 +49,19 @@ def _size(info: DatasetInfo) -> str:
     if info.source == "embedded":
         return "always"  # made when it is loaded
     if info.source == "minari":
-        from stacq.data.minari_layout import minari_root
+        return _size_in_minari(info)
+    path: Path = cached_file(info)
+    return _readable(path.stat().st_size) if exists(path) else "-"
 
+
+def _size_in_minari(info: DatasetInfo) -> str:
+    from stacq.data.minari_layout import minari_root
+
+    with contextlib.suppress(InputError):  # an account without a home has no root of Minari's either
         folder = minari_root() / info.name
         files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
         return _readable(sum(path.stat().st_size for path in files)) if files else "-"
-    path: Path = cached_file(info)
-    return _readable(path.stat().st_size) if path.exists() else "-"
+    return "-"
 
 
 def _readable(size: float) -> str:

@@ -7,14 +7,14 @@ from rich.console import Console
 
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
-from stacq.files import check_writable, home
+from stacq.files import check_writable, fitting, home
 from stacq.report.summary_figure import draw_summary, figure_format, save_figure
 from stacq.report.summary_text import print_summary
 
 
 def picture_path(dataset: Dataset, what: str = "") -> Path:
     """In the cache directory; another dataset of the same name has another one."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", dataset.name) or "dataset"
+    name = fitting(re.sub(r"[^A-Za-z0-9._-]+", "-", dataset.name)) or "dataset"
     return home() / "inspect" / f"{name}-{dataset.fingerprint[:8]}{what}.png"
 
 

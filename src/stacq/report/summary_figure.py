@@ -1,5 +1,6 @@
 """How a dataset's summary looks as one page of pictures."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from stacq.data.dataset import Dataset
 from stacq.data.inspect import Column, Summary, histogram, sample_rows, summarise
 from stacq.data.registry import TASKS, Task
 from stacq.errors import InputError
-from stacq.files import replacing
+from stacq.files import write_bytes
 from stacq.report.panels import (
     BLUE,
     DASHED,
@@ -72,10 +73,16 @@ def draw_summary(dataset: Dataset, summary: Summary) -> Figure:
 
 def save_figure(figure: Figure, path: Path) -> None:
     """Write PNG or SVG, as the suffix says; the file appears whole or not at all."""
-    kind = figure_format(path)
-    metadata = {"Date": None} if kind == "svg" else None  # the same data gives the same picture
-    with replacing(path) as temporary, matplotlib.rc_context({"svg.hashsalt": "stacq"}):
-        figure.savefig(temporary, format=kind, metadata=metadata)
+    write_bytes(path, figure_bytes(figure, figure_format(path)))
+
+
+def figure_bytes(figure: Figure, kind: str) -> bytes:
+    """Drawn in memory, as the encoders tell a full disk in words of their own; the same data gives the same bytes."""
+    metadata = {"Date": None} if kind == "svg" else None
+    drawn = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "stacq"}):
+        figure.savefig(drawn, format=kind, metadata=metadata)
+    return drawn.getvalue()
 
 
 def figure_format(path: Path) -> str:

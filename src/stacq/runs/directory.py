@@ -23,7 +23,8 @@ from typing import IO, Any, TypeVar
 
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
-from stacq.files import appearing, check_writable, flock, unwritable, write_json, write_text, writing
+from stacq.files import appearing, check_writable, exists, json_text, spelt, unwritable, write_text, writing
+from stacq.staging import flock
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
@@ -43,7 +44,7 @@ class Run:
     ) -> None:
         self.directory = directory
         writer = _event_writer() if tensorboard else None  # may be missing: found out before anything is written
-        self.resumed = resume and (directory / "config.json").exists()
+        self.resumed = resume and exists(directory / "config.json")
         if self.resumed:
             _check_same(directory, config)
         else:
@@ -53,13 +54,13 @@ class Run:
 
     def _start(self, directory: Path, config: Mapping[str, Any]) -> None:
         """The directory appears whole or not at all, so that a kill at the very start leaves nothing half made."""
-        if directory.exists():
+        if exists(directory):
             raise _taken(directory)
         try:
             with appearing(directory) as beginning:
-                write_json(beginning / "environment.json", environment_facts())
-                _append(beginning / "records.csv", csv_line(COLUMNS))
-                write_json(beginning / "config.json", dict(config))
+                (beginning / "environment.json").write_text(json_text(environment_facts()), encoding="utf-8")
+                (beginning / "records.csv").write_text(csv_line(COLUMNS), encoding="utf-8")
+                (beginning / "config.json").write_text(json_text(dict(config)), encoding="utf-8")
         except OSError as error:
             raise _busy(directory) if directory.is_dir() else unwritable(directory, error) from error
 
@@ -67,10 +68,15 @@ class Run:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.log("finished" if kind is None else f"stopped by {kind.__name__}")
-        if self._events is not None:
-            self._events.close()
-        self._lock.close()
+        try:
+            self.log("finished" if kind is None else f"stopped by {kind.__name__}")
+        except InputError:
+            if kind is None:  # else what stopped it is told, which may well be the same full disk
+                raise
+        finally:
+            if self._events is not None:
+                self._events.close()
+            self._lock.close()
 
     def log(self, message: str) -> None:
         _append(self.directory / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}\n")
@@ -107,7 +113,7 @@ class Run:
 
 def check_free(directory: Path) -> None:
     """Refuse a place that no run can have, or go on in, before hours go into what comes first."""
-    if directory.exists() and not (directory / "config.json").exists():
+    if exists(directory) and not (directory / "config.json").exists():
         raise _taken(directory)
     check_writable(directory / "config.json" if directory.exists() else directory)
 
@@ -221,7 +227,7 @@ def environment_facts() -> dict[str, Any]:
 
 def _append(path: Path, text: str) -> None:
     with writing(path), open(path, "a", encoding="utf-8") as handle:
-        handle.write(text)
+        handle.write(spelt(text))
 
 
 def _event_writer() -> Any:

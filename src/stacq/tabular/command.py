@@ -37,12 +37,13 @@ def maze(file: Path | None = None, steps_reach: int = 1, out: Path | None = None
 
 
 def _load(file: Path | None) -> "Maze":
+    from stacq.files import exists
     from stacq.tabular.maze import load, read, shipped
 
     name = DEFAULT_MAZE if file is None else str(file)
     if name in shipped() and not Path(name).is_file():
         return load(name)
-    if not Path(name).exists():
+    if not exists(Path(name)):
         raise InputError("there is no such file", where=name, expected=f"a maze file, or one of {', '.join(shipped())}")
     return read(Path(name))
 

@@ -1,5 +1,6 @@
 """The panels: the maze with its trajectories, and one policy after the other."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from stacq.files import replacing
+from stacq.files import write_bytes
 from stacq.tabular.compare import Result
 from stacq.tabular.maze import WALL, Cell, Maze
 from stacq.tabular.mdp import NOWHERE
@@ -35,8 +36,9 @@ def draw(maze: Maze, results: Sequence[Result], png: Path, svg: Path) -> None:
     figure = panels(maze, [result for result in results if result.name not in ("bc", "qss")])
     with matplotlib.rc_context({"svg.hashsalt": "stacq"}):
         for path, options in ((png, {"dpi": 200}), (svg, {"metadata": {"Date": None}})):
-            with replacing(path) as temporary:
-                figure.savefig(temporary, format=path.suffix[1:], facecolor="white", **options)
+            drawn = io.BytesIO()  # the encoders tell a full disk in words of their own
+            figure.savefig(drawn, format=path.suffix[1:], facecolor="white", **options)
+            write_bytes(path, drawn.getvalue())
 
 
 def panels(maze: Maze, shown: Sequence[Result]) -> Figure:

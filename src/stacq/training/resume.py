@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import Damaged, remove_artefact, sweep
+from stacq.artefacts import Damaged, remove_artefact
 from stacq.errors import InputError
-from stacq.files import remove_parts
 from stacq.nn.learner import stripped
 from stacq.runs.directory import Run
 from stacq.runs.finished import POLICIES
+from stacq.staging import sweep
 from stacq.training.checkpoints import KIND, latest_checkpoint, load_tree, stored_steps
 from stacq.training.loop import Carry
 from stacq.training.scorer import SNAPSHOT, SNAPSHOTS, save_snapshot
@@ -35,10 +35,8 @@ def resume(run: Run, fresh: Carry, alive: Bools, say: Callable[[str], None]) -> 
     """The last whole checkpoint, with the files brought back to its step; None for a fresh start."""
     if not run.resumed:
         return None
-    for name in (CHECKPOINTS, SNAPSHOTS):
-        sweep(run.directory / name)
-    for name in ("", POLICIES):
-        remove_parts(run.directory / name)
+    for name in ("", CHECKPOINTS, SNAPSHOTS, POLICIES):
+        sweep(run.directory / name, owned=True)
     like = fresh, jnp.asarray(alive)
     checkpoints = run.directory / CHECKPOINTS
     found = latest_checkpoint(checkpoints, like, say, before=_first_damaged(run.directory, like, say))
