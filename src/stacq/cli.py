@@ -15,6 +15,7 @@ import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from stacq.errors import InputError
+from stacq.printable import printable_lines
 
 if TYPE_CHECKING:
     from stacq.data.border import Conventions
@@ -78,7 +79,7 @@ class Inspect:
             from stacq.envs.gym import check_match, facts_of, make_env
 
             check_match(dataset, facts_of(make_env(self.env), self.env))
-        print(f"picture: {show(dataset, self.out)}")
+        _tell(f"picture: {show(dataset, self.out)}")
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Generate:
         from stacq.jobs import generate_with_progress
 
         plan = recipe(self.name, size=self.size, seed=self.seed)
-        print(f"{plan.info.name}: {generate_with_progress(plan, self.workers, self.force)}")
+        _tell(f"{plan.info.name}: {generate_with_progress(plan, self.workers, self.force)}")
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ class Download:
                 begun = True
 
             path = download(find(self.name), mirrors=self.mirrors, progress=told)
-        print(f"{self.name}: {path}")
+        _tell(f"{self.name}: {path}")
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ class Convert:
         infos = "all" if self.infos is None else self.infos
         stated = self.bounds.conventions
         written = convert(self.source, self.target, infos=infos, conventions=stated, force=self.force)
-        print(f"written: {written}")
+        _tell(f"written: {written}")
 
 
 @dataclass(frozen=True)
@@ -446,7 +447,7 @@ class ReportPage:
         found = [each for each in self.runs if each.is_dir() or not each.exists()]  # `runs/*` names pages as well
         once = {each.resolve(): each for each in found or self.runs}.values()
         page = write_page(self.out, [read_run(directory) for directory in once], title=self.title)
-        print(f"page: {page}")
+        _tell(f"page: {page}")
 
 
 @dataclass(frozen=True)
@@ -500,6 +501,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(f"error: {error}", 1)
     except WorkerFailed as error:
         _fail(f"error: {error.summary}\n{error.details}".rstrip(), 1)
+    except MemoryError as error:
+        _fail(f"error: there is not enough memory: {error}".removesuffix(": "), 1)
     except Terminated:
         _fail(stopped, 143)
     except KeyboardInterrupt:
@@ -519,8 +522,12 @@ def parse(arguments: Sequence[str]) -> Any:
     return tyro.cli(Verb, prog="stacq", description=DESCRIPTION, args=arguments)
 
 
+def _tell(text: str) -> None:
+    print(printable_lines(text))
+
+
 def _fail(message: str, code: int) -> None:
-    print(message, file=sys.stderr)
+    print(printable_lines(message), file=sys.stderr)
     sys.exit(code)
 
 
@@ -539,7 +546,7 @@ def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str,
 
         run = read_finished(Path(name))
         if run.lost:
-            print(lost_text(run.lost, len(run.lost) + len(run.policies)))
+            _tell(lost_text(run.lost, len(run.lost) + len(run.policies)))
         found = [Candidate(policy, seed, run.step) for seed, policy in run.policies.items()]
         return found, run.label, env or run.env or _no_env(name), run.dataset
     return [Candidate(Policy.load(name))], name, env or _no_env(name), ""

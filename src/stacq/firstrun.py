@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from stacq.algos import ALGORITHMS
 from stacq.data.border import NOTHING_STATED, Conventions
@@ -16,6 +15,7 @@ from stacq.errors import InputError
 from stacq.files import check_writable
 from stacq.pipeline import Stages, tell_concerns, train
 from stacq.policy import Policy
+from stacq.printable import printable
 from stacq.reach.build import ReachConfig
 from stacq.reach.criterion import CriterionName
 from stacq.reach.sets import ReachableSets
@@ -25,6 +25,7 @@ from stacq.report.tables import plural
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
+from stacq.terminal import Console
 from stacq.training.job import Options, Trained, check_options, label, named, short_name
 from stacq.types import Array, Floats, Infos
 
@@ -56,7 +57,7 @@ def first_run(job: FirstRun) -> Path:
     """Train every method, compare them, and write the page; what was made before is reused."""
     if not job.methods:
         raise InputError("no methods", where="--algos", expected=f"some of {', '.join(ALGORITHMS)}", fix="leave it out")
-    console = Console(markup=False)
+    console = Console()
     infos: Infos = "all" if job.source.startswith(MAZES) else ()  # which path a walk follows
     dataset = load(job.source, infos=infos, conventions=job.conventions)
     console.print(_announced(job, dataset), soft_wrap=True)
@@ -88,7 +89,7 @@ def _announced(job: FirstRun, dataset: Dataset) -> str:
     """What comes, before anything long begins."""
     names = [label(named(Options(method), dataset)) for method in job.methods]
     methods = " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-    what = f"{dataset.name or job.source}, {len(dataset):,} rows"
+    what = f"{printable(dataset.name or job.source)}, {len(dataset):,} rows"
     text = f"{what}: {methods}, {plural(job.seeds, 'seed')} each, then one page"
     if job.source.startswith(MAZES):
         return f"{text}; two or three minutes on two cores"

@@ -1,13 +1,11 @@
 """The stages from a dataset to scored policies, with progress and reports around them."""
 
-import json
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-from rich.console import Console
 
 from stacq.algos import ALGORITHMS
 from stacq.algos.presets import preset
@@ -19,6 +17,8 @@ from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import measure
 from stacq.errors import InputError, check_choice
 from stacq.files import alone, check_writable, write_json
+from stacq.outside import has_shape, json_object
+from stacq.printable import printable
 from stacq.progress import progress
 from stacq.reach.build import ReachConfig, kept_at, reachable_sets, resolved
 from stacq.reach.join import Engine
@@ -32,7 +32,8 @@ from stacq.report.reach_text import print_stitching
 from stacq.report.summary_figure import figure_format, save_figure
 from stacq.report.training_text import TrainingDisplay, describe_plan, describe_result
 from stacq.runs import RUNS, check_free
-from stacq.training.job import Options, Trained, check_options, make_plan, run_directory, run_job, selected
+from stacq.terminal import Console
+from stacq.training.job import Options, Trained, check_options, make_plan, run_directory, run_job, selected, short_name
 
 QUALITY = "quality.json"
 
@@ -40,7 +41,7 @@ QUALITY = "quality.json"
 def tell_concerns(dataset: Dataset, console: Console) -> None:
     """What `stacq data inspect` warns of, before anything is learned from the data."""
     for warning in summarise(dataset).warnings:
-        console.print(f"! {warning}", soft_wrap=True)
+        console.print(f"! {printable(warning)}", soft_wrap=True)
 
 
 class Fitted(NamedTuple):
@@ -54,7 +55,7 @@ def fit_dynamics(
     dataset: Dataset, recipe: str, *, epochs: int | None = None, seed: int = 0, out: Path | None = None
 ) -> Fitted:
     """Fit, report, save; dynamics that were fitted before with the same data and options are reused."""
-    console = Console(markup=False)
+    console = Console()
     check_choice("the recipe", recipe, PRESETS, where="dynamics")
     fitting = PRESETS[recipe] if epochs is None else replace(PRESETS[recipe], max_epochs=epochs, least_steps=0)
     config = lengthened(replace(fitting, seed=seed), dataset)
@@ -81,7 +82,7 @@ def _fitted_before(dataset: Dataset, directory: Path, console: Console) -> Fitte
         return None
     console.print(f"fitted before: {directory}", soft_wrap=True)
     try:
-        print_again(json.loads((directory / QUALITY).read_text(encoding="utf-8")), console)
+        print_again(json_object((directory / QUALITY).read_text(encoding="utf-8")), console)
     except (OSError, ValueError, KeyError, TypeError):  # stopped between the fit and its report
         _report(Fit(before, ()), dataset, directory, console)
     return Fitted(before, directory)
@@ -115,7 +116,7 @@ def find_reachable(
     picture: Path | None = None,
 ) -> tuple[ReachableSets, Stitching]:
     """Reachable sets with their report and picture; sets that were found before are reused."""
-    console = Console(markup=False)
+    console = Console()
     directory = kept_at(dataset, dynamics, config)
     picture = picture or picture_path(dataset, f"-reach-{directory.name[:8]}")
     check_picture(picture)
@@ -154,13 +155,15 @@ def train(
 
     With `concerns`, what looks wrong with the data is told first.
     """
-    console = Console(markup=False)
+    console = Console()
     if not isinstance(stages, Stages) or not isinstance(stages.reach, ReachConfig):
         raise InputError(f"stages is {stages!r}", expected="stacq.Stages(..., reach=stacq.ReachConfig(...))")
     check_options(dataset, options)
     resolved(stages.reach)
     if out is not None:
         check_free(Path(out))
+    else:
+        short_name(dataset)  # refused before hours go into what comes first
     if concerns:
         tell_concerns(dataset, console)
     dataset = selected(dataset, options)
@@ -219,9 +222,12 @@ def _reach_facts(found: Stitching) -> dict[str, Any]:
 def _dynamics_facts(directory: Path) -> dict[str, Any]:
     """What the page shows of dynamics; nothing where they were fitted elsewhere."""
     try:
-        found = json.loads((directory / QUALITY).read_text(encoding="utf-8"))["normalised"]
-    except (OSError, ValueError, KeyError):
+        quality = json_object((directory / QUALITY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
+    if not has_shape(quality, {"normalised": {key: [float] for key in ("ensemble", "member", "identity")}}):
+        return {}
+    found = quality["normalised"]
     return {
         "dimensions": list(range(len(found["ensemble"]))),
         "normalised_error": found["ensemble"],

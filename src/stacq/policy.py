@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError, check_choice
+from stacq.outside import UNKNOWN_TYPE, parsed_json
 from stacq.types import Float32s, Floats
 
 FORMAT = "stacq.policy.v1"
@@ -49,18 +50,11 @@ class Policy:
         output: Output = "tanh",
     ) -> "Policy":
         """A policy from arrays of any origin. Weights are [inputs, outputs]: transpose those of PyTorch."""
-        matrices = tuple(np.asarray(weight, dtype=np.float32) for weight in weights)
-        vectors = tuple(np.asarray(bias, dtype=np.float32) for bias in biases)
+        matrices, vectors = tuple(map(_float32, weights)), tuple(map(_float32, biases))
         _check_chain(matrices, vectors)
         size = matrices[-1].shape[1]
         normaliser = normaliser or Normaliser.identity(matrices[0].shape[0])
-        if normaliser.mean.shape != matrices[0].shape[:1]:
-            raise InputError(
-                f"the normaliser is for observations of {len(normaliser.mean)} numbers",
-                where="Policy.from_mlp",
-                expected=f"{matrices[0].shape[0]}, the inputs of the first layer",
-                fix="fit the normaliser on the observations that the network was trained on",
-            )
+        _check_normaliser(normaliser, matrices[0].shape[0])
         check_choice("activation", activation, get_args(Activation), where="Policy.from_mlp")
         check_choice("output", output, get_args(Output), where="Policy.from_mlp")
         return Policy(matrices, vectors, normaliser, *_bounds(bounds, size), activation, output)
@@ -135,7 +129,7 @@ class Policy:
                 arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         except FileNotFoundError as error:
             raise InputError("no such file", where=path, expected="a policy file", fix="check the path") from error
-        except (SafetensorError, OSError) as error:
+        except (SafetensorError, OSError, *UNKNOWN_TYPE) as error:
             raise InputError(
                 f"not a readable policy: {error}",
                 where=path,
@@ -154,7 +148,7 @@ class Policy:
             return Policy.from_mlp(
                 [arrays[f"weights.{index}"] for index in layers],
                 [arrays[f"biases.{index}"] for index in layers],
-                Normaliser(arrays["normaliser.mean"], arrays["normaliser.scale"]),
+                Normaliser(_float32(arrays["normaliser.mean"]), _float32(arrays["normaliser.scale"])),
                 (arrays["action_low"], arrays["action_high"]),
                 activation=facts["activation"],
                 output=facts["output"],
@@ -166,6 +160,8 @@ class Policy:
                 expected="every array that Policy.save writes",
                 fix="save it again",
             ) from error
+        except InputError as error:  # it is the file's fault, not the caller's
+            raise InputError(error.problem, where=path, expected=error.expected, fix="save the policy again") from error
 
 
 def forward(
@@ -180,9 +176,11 @@ def forward(
 
 
 def _bounds(bounds: tuple[ArrayLike, ArrayLike], size: int) -> tuple[Float32s, Float32s]:
-    low, high = (np.asarray(bound, dtype=np.float32) for bound in bounds)
+    low, high = map(_float32, bounds)
     fits = all(bound.shape in ((), (size,)) for bound in (low, high))
-    if not fits or not np.isfinite([low.min(), low.max(), high.min(), high.max()]).all() or not (low < high).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        sensible = fits and np.isfinite(high - low).all() and (low < high).all()
+    if not sensible:
         raise InputError(
             f"bounds {low.tolist()} to {high.tolist()}",
             where="Policy.from_mlp",
@@ -195,10 +193,41 @@ def _bounds(bounds: tuple[ArrayLike, ArrayLike], size: int) -> tuple[Float32s, F
 def _facts(metadata: Mapping[str, str]) -> Mapping[str, Any]:
     """What a file says about itself; in older ones every fact has an entry of its own."""
     try:
-        found = json.loads(metadata.get("facts", "null"))
+        found = parsed_json(metadata.get("facts", "null"))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else metadata
+
+
+def _float32(values: ArrayLike) -> Float32s:
+    """As the network calculates; what float32 cannot hold becomes infinite, and is refused for that."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise InputError(
+            f"an array of {array.dtype}", where="Policy.from_mlp", expected="real numbers", fix="convert it"
+        )
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32, copy=False)
+
+
+def _check_normaliser(normaliser: Normaliser, size: int) -> None:
+    shapes = normaliser.mean.shape, normaliser.scale.shape
+    if shapes != ((size,), (size,)):
+        raise InputError(
+            f"the normaliser is for observations of {shapes[0][0] if len(shapes[0]) == 1 else shapes} numbers",
+            where="Policy.from_mlp",
+            expected=f"a mean and a scale of {size}, the inputs of the first layer",
+            fix="fit the normaliser on the observations that the network was trained on",
+        )
+    if not (
+        np.isfinite(normaliser.mean).all() and np.isfinite(normaliser.scale).all() and (normaliser.scale > 0).all()
+    ):
+        raise InputError(
+            "the normaliser's mean or scale is NaN or infinite, or its scale is not above 0",
+            where="Policy.from_mlp",
+            expected="finite numbers, and scales above 0",
+            fix="fit the normaliser on finite observations",
+        )
 
 
 def _check_chain(weights: Sequence[Float32s], biases: Sequence[Float32s]) -> None:
@@ -210,7 +239,7 @@ def _check_chain(weights: Sequence[Float32s], biases: Sequence[Float32s]) -> Non
             fix="pass both lists in layer order",
         )
     for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        if weight.ndim != 2 or bias.shape != weight.shape[1:]:
+        if weight.ndim != 2 or bias.shape != weight.shape[1:] or not weight.size:
             hint = "transpose the weights (PyTorch stores [outputs, inputs])" if bias.shape == weight.shape[:1] else ""
             raise InputError(
                 f"layer {layer} has weights {weight.shape} and biases {bias.shape}",

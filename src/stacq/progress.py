@@ -6,6 +6,8 @@ import time
 from collections.abc import Iterator
 from typing import Protocol
 
+from stacq.printable import printable
+
 
 class Update(Protocol):
     """Called with the amount done so far, and the total where it is known only later.
@@ -41,11 +43,12 @@ class Speed:
 
 @contextlib.contextmanager
 def _bar(label: str, total: int | None, unit: str) -> Iterator[Update]:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    from stacq.terminal import Console
+
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(unit),
@@ -73,7 +76,7 @@ def _lines(label: str, total: int | None, unit: str) -> Iterator[Update]:
         rate = speed.rate(done, kept=kept)
         if time.monotonic() - last >= PLAIN_SECONDS:
             last = time.monotonic()
-            print(_line(_named(label, phase), done, total, unit, rate), file=sys.stderr, flush=True)
+            print(printable(_line(_named(label, phase), done, total, unit, rate)), file=sys.stderr, flush=True)
 
     yield update
 

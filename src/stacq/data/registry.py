@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from stacq.errors import InputError
+from stacq.errors import InputError, check_seed, check_whole
 
 Family = Literal["d4rl", "stacq", "minari", "embedded"]
 
@@ -85,6 +85,7 @@ STACQ_REPLAY_ROWS = {"hopper": 380_000, "walker2d": 260_000, "halfcheetah": 140_
 MAZE_ROWS = {"stitching": 3_757, "sparse": 2_596}
 
 MIN_ROWS = 100  # below this a regenerated set cannot hold all its policies
+MAX_ROWS = 2**31 - 1  # rows are numbered with 32 bits
 
 # Variant of AntMaze -> maze name and (multistart, multigoal) in D4RL's file names.
 ANTMAZE = {
@@ -234,13 +235,9 @@ def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
     base = DATASETS[re.split(r"[@+]", info.name)[0]]
     assert base.rows is not None and info.rows is not None
     rows = info.rows if size is None else size
-    if rows < MIN_ROWS or seed < 0:
-        raise InputError(
-            f"{rows} rows from seed {seed}",
-            where=name,
-            expected=f"at least {MIN_ROWS} rows and a seed of 0 or more",
-            fix="choose another --size or --seed",
-        )
+    expected = f"at least {MIN_ROWS} rows, and at most {MAX_ROWS:,}"
+    check_whole("size", rows, MIN_ROWS, MAX_ROWS, where=name, expected=expected, fix="choose another --size")
+    check_seed(seed, where=name)
     full = base.name + (f"@{rows}" if rows != base.rows else "") + (f"+seed{seed}" if seed else "")
     quality = base.name.removeprefix(f"stacq/{base.task.key}-").removesuffix("-v0")
     return Recipe(replace(base, name=full, rows=rows), quality, rows, seed)

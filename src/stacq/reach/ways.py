@@ -57,7 +57,7 @@ def leading_actions(
                 actions = _found(dataset, dynamics, anchors, rows, directory, progress)
                 write_artefact(directory, KIND, {"actions": actions}, RECIPE, parents)
                 rmtree(_work(directory), ignore_errors=True)
-    return read_artefact(directory, KIND).arrays["actions"]
+    return read_artefact(directory, KIND).array("actions", np.float32, (len(rows), len(dynamics.action_low)))
 
 
 def _found(

@@ -3,13 +3,13 @@
 import contextlib
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from stacq.data.load import cached_file
 from stacq.data.registry import DATASETS, DatasetInfo, find
 from stacq.errors import InputError
 from stacq.files import home
+from stacq.terminal import Console
 
 
 def print_catalogue(console: Console | None = None) -> None:

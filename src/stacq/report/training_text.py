@@ -7,11 +7,12 @@ from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from stacq.printable import printable
 from stacq.report.statistics import describe
 from stacq.report.tables import plural
+from stacq.terminal import Console
 from stacq.training.finished import lost_text
 from stacq.training.job import Plan, Trained
 from stacq.training.train import Report
@@ -26,13 +27,18 @@ LONG = 20 * 60  # seconds; beyond that a run is told how to be shorter
 def describe_plan(plan: Plan, directory: Any) -> str:
     """One paragraph before a run."""
     schedule, config = plan.schedule, plan.preset.config
-    text = f"training {plan.options.algorithm} ({plan.options.variant}) on {plan.dataset.name or 'the dataset'}: "
+    data = printable(plan.dataset.name) or "the dataset"
+    text = f"training {plan.options.algorithm} ({plan.options.variant}) on {data}: "
     text += f"{plural(len(schedule.seeds), 'seed')}, {config.steps:,} steps"
     if hasattr(config, "critic_steps"):
         text += f" after {config.critic_steps:,} of the critic"
     if hasattr(config, "slots"):
         text += f", {config.batch} + {config.slots} pairs per step"
-    text += f", every {schedule.eval_every:,} steps {plan.preset.episodes} episodes in {plan.env}" if plan.env else ""
+    text += (
+        f", every {schedule.eval_every:,} steps {plan.preset.episodes} episodes in {printable(plan.env)}"
+        if plan.env
+        else ""
+    )
     text += "" if plan.env else "; no environment is known, so nothing is scored (--env names one)"
     shown = "states as they are" if plan.normaliser.is_identity else "states normalised"
     shown += f", rewards {plan.preset.reward_shift:+g}" if plan.preset.reward_shift else ""
@@ -83,7 +89,7 @@ class TrainingDisplay:
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[facts]}"),
-            console=Console(stderr=True, markup=False),
+            console=Console(stderr=True),
         )
         self.task: TaskID | None = None
         self.facts = ""

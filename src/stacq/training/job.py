@@ -22,18 +22,19 @@ from stacq.data.normaliser import Normaliser
 from stacq.data.select import best_episodes
 from stacq.dynamics.models import Dynamics
 from stacq.envs.gym import check_match, facts_of, make_env
-from stacq.errors import InputError
-from stacq.evaluation import Counting, reference_task
+from stacq.errors import InputError, check_name, check_seed, check_whole
+from stacq.evaluation import Counting, check_numbers, reference_task
 from stacq.files import home, write_json
 from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets
 from stacq.reach.ways import leading_actions
 from stacq.runs import RUNS, Run
 from stacq.training.evaluations import Protocol
-from stacq.training.finished import NAMES, RESULT, final_policies, read_finished
+from stacq.training.finished import NAMES, RESULT, final_policies, read_finished, read_result
 from stacq.training.train import Listener, Schedule, Task, check_schedule, train
 from stacq.types import Float32s
 
+MOST_SEEDS = 1_000
 LEAST_EVERY = 100  # steps between two evaluations, unless fewer are asked for
 TOLD_EVERY = 30.0  # seconds between two words about a preparation
 
@@ -175,10 +176,10 @@ def check_options(dataset: Dataset, options: Options) -> str | None:
     """Refuse what cannot be trained before hours go into its dynamics; the environment that will be used."""
     _check_kinds(dataset, options)
     chosen = _chosen(dataset, options)
-    if options.seeds < 1:
-        raise InputError(f"{options.seeds} seeds", expected="at least one", fix="use --seeds 5")
-    if chosen.episodes < 1:
-        raise InputError(f"{chosen.episodes} episodes", expected="at least one", fix="use --episodes 10")
+    expected = f"at least one, and at most {MOST_SEEDS:,}: they train side by side"
+    check_whole("seeds", options.seeds, 1, MOST_SEEDS, expected=expected, fix="use --seeds 5")
+    check_seed(options.first_seed, name="first seed")
+    check_numbers(chosen.episodes, 0)
     if options.own_only and not ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
         raise InputError(
             f"{options.algorithm} has no reachable sets to reduce",
@@ -252,7 +253,12 @@ def run_directory(plan: Plan, root: Path = RUNS) -> Path:
 
 def short_name(dataset: Dataset) -> str:
     """What files about a dataset are called."""
-    return (dataset.name or "dataset").removeprefix("stacq/").replace("/", "-")
+    name = (dataset.name or "dataset").removeprefix("stacq/").replace("/", "-")
+    return check_name(
+        name,
+        what="the dataset's name",
+        fix="name a place with `stacq train --out`, or load it with Conventions(name=...)",
+    )
 
 
 def make_task(plan: Plan, say: Callable[[str], None] | None = None) -> Task:
@@ -322,19 +328,7 @@ def protocol_of(plan: Plan) -> Protocol | None:
 
 def read_trained(directory: Path) -> Trained:
     """Policies and result of a finished run."""
-    policies = read_finished(directory).policies
-    try:
-        result = json.loads((directory / RESULT).read_text(encoding="utf-8"))
-        if not isinstance(result, dict):
-            raise ValueError("not an object")
-    except ValueError as error:
-        raise InputError(
-            f"cannot be read: {error}",
-            where=directory / RESULT,
-            expected="what a finished run wrote",
-            fix="delete it, and give the command again: it is written anew",
-        ) from error
-    return Trained(policies, directory, result)
+    return Trained(read_finished(directory).policies, directory, read_result(directory))
 
 
 def result_of(directory: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from stacq.algos.common import Phase, Sizes, pulls_actions
 from stacq.algos.world import World
 from stacq.artefacts import Damaged, remove_artefact, sweep
 from stacq.data.normaliser import Normaliser
-from stacq.errors import InputError
+from stacq.errors import SEED_END, InputError, check_whole
 from stacq.evaluation import EpisodeRecord, crew_size
 from stacq.files import remove_parts
 from stacq.interrupts import Held, held_back
@@ -48,7 +48,8 @@ from stacq.workers import WorkerPool, available_cores
 GPU_TURNS = 1000  # per chunk: about a second of a large run
 PACE_SECONDS = 60.0  # over which the speed is measured that estimates rest on
 CHUNK_SECONDS = 1.0  # on a CPU, where chunks may have any length
-SEED_END = 2**31  # seeds are 32-bit numbers to the compiled loop
+MOST_STEPS = 2**31 - 1  # steps are 32-bit numbers to the compiled loop
+MOST_EVALUATIONS = 1_000_000
 EXPLODED = 100  # times the largest return that the data's rewards allow
 SNAPSHOT = "snapshot"
 CHECKPOINTS, SNAPSHOTS = "checkpoints", "snapshots"
@@ -120,7 +121,9 @@ def check_schedule(name: str, config: Any, schedule: Schedule) -> None:
     seeds = schedule.seeds
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= SEED_END:
         raise InputError(f"seeds {seeds}", expected=f"different whole numbers from 0 below {SEED_END:,}", fix="use 0")
-    for phase in ALGORITHMS[name].phases(config):
+    phases = ALGORITHMS[name].phases(config)
+    check_whole("steps", sum(phase.steps for phase in phases), 1, MOST_STEPS, where=name, fix="choose other --steps")
+    for phase in phases:
         turn = len(phase.updates)
         if phase.steps < 1 or phase.steps % turn or schedule.eval_every < 1 or schedule.eval_every % turn:
             raise InputError(
@@ -129,6 +132,10 @@ def check_schedule(name: str, config: Any, schedule: Schedule) -> None:
                 expected=f"multiples of {turn}, at least {turn}",
                 fix="choose other --steps or --eval-every",
             )
+        evaluations = phase.steps // schedule.eval_every
+        check_whole(
+            "number of evaluations", evaluations, 0, MOST_EVALUATIONS, where=name, fix="choose a larger --eval-every"
+        )
 
 
 def check_actions(task: Task) -> None:
