@@ -22,7 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
-from stacq.policy import Policy
 
 from arrays import logged
 from stacq.artefacts import kept_arrays, write_artefact
@@ -32,6 +31,7 @@ from stacq.data.hdf5 import write_hdf5
 from stacq.data.minari_write import write_minari
 from stacq.errors import InputError
 from stacq.files import write_json
+from stacq.policies import Policy
 from stacq.report.summary_figure import save_figure
 from stacq.runs.directory import Run
 

@@ -1,5 +1,6 @@
 """Policies from plain arrays."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -156,3 +157,89 @@ def test_an_observation_that_is_no_number_is_refused(bad: float) -> None:
 
 def test_a_policy_shows_its_sizes_and_not_its_weights() -> None:
     assert repr(small(output="clip")) == "Policy(2-2-1, relu, clip)"
+
+
+ARRAYS = {
+    "weights.0": np.ones((3, 4), np.float32),
+    "biases.0": np.zeros(4, np.float32),
+    "weights.1": np.ones((4, 2), np.float32),
+    "biases.1": np.zeros(2, np.float32),
+    "normaliser.mean": np.zeros(3, np.float32),
+    "normaliser.scale": np.ones(3, np.float32),
+    "action_low": -np.ones(2, np.float32),
+    "action_high": np.ones(2, np.float32),
+}
+FACTS = {"format": "stacq.policy.v1", "activation": "relu", "output": "tanh"}
+SHAPES = [(), (0,), (1,), (2,), (3,), (5,), (3, 3), (0, 0), (4, 0), (3, 1), (1, 2), (3, 4, 1)]
+
+
+def stored(path: Path, changes: dict[str, np.ndarray | None], facts: str = json.dumps(FACTS)) -> Path:
+    from safetensors.numpy import save_file
+
+    kept = {key: value for key, value in (ARRAYS | changes).items() if value is not None}
+    save_file(kept, path, metadata={"facts": facts})
+    return path
+
+
+def acts_or_is_refused(path: Path) -> bool:
+    """What is loaded acts: nothing is left to be found out at the first action."""
+    try:
+        policy = Policy.load(path)
+    except InputError as error:
+        assert str(path) in str(error)
+        return False
+    assert np.isfinite(policy(np.zeros(policy.observation_size))).all()
+    return True
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_of_other_shapes_are_refused_when_loaded(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "policy"
+    for shape in SHAPES:
+        fits = name != "action_low" and shape in (ARRAYS[name].shape, *[()] * (name == "action_high"))  # 1 is no low
+        assert acts_or_is_refused(stored(path, {name: np.ones(shape, np.float32)})) == fits, shape
+    assert not acts_or_is_refused(stored(path, {name: None}))
+    assert not acts_or_is_refused(stored(path, {name: ARRAYS[name].astype(np.complex64)}))
+    assert acts_or_is_refused(stored(path, {name: ARRAYS[name].astype(np.float64)}))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, 0.0, -1.0])
+@pytest.mark.parametrize("name", ARRAYS)
+def test_values_that_no_policy_has_are_refused_when_loaded(tmp_path: Path, name: str, value: float) -> None:
+    path = stored(tmp_path / "policy", {name: np.full(ARRAYS[name].shape, value)})
+    sensible = value in (0.0, -1.0)
+    allowed = {"normaliser.scale": (), "action_high": (0.0,)}.get(name, (0.0, -1.0))
+    assert acts_or_is_refused(path) == (sensible and value in allowed)
+
+
+def test_bounds_so_wide_that_their_distance_is_infinite(tmp_path: Path) -> None:
+    wide = np.full(2, 3e38, np.float32)
+    assert not acts_or_is_refused(stored(tmp_path / "policy", {"action_low": -wide, "action_high": wide}))
+    with pytest.raises(InputError, match="finite low < high"):
+        small(bounds=(-3e38, 3e38))
+
+
+@pytest.mark.parametrize("scale", [[1.0], [1.0, 1.0, 1.0], [[1.0, 1.0]], [1.0, 0.0], [1.0, np.nan]])
+def test_a_normaliser_with_another_scale(scale: list[float]) -> None:
+    with pytest.raises(InputError, match="normaliser"):
+        small(normaliser=Normaliser(np.zeros(2, np.float32), np.array(scale, np.float32)))
+
+
+@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize("value", [None, 1, [], {}, "x", ["relu"], "\x1b", 2**70])
+def test_odd_facts_of_a_policy_file(tmp_path: Path, name: str, value: object) -> None:
+    assert not acts_or_is_refused(stored(tmp_path / "policy", {}, json.dumps({**FACTS, name: value})))
+    assert not acts_or_is_refused(stored(tmp_path / "policy", {}, json.dumps(value)))
+
+
+@pytest.mark.parametrize("facts", ["[" * 100_000, "{", "", "1" * 5000, '{"format":' * 2000])
+def test_facts_that_are_no_facts(tmp_path: Path, facts: str) -> None:
+    assert not acts_or_is_refused(stored(tmp_path / "policy", {}, facts))
+
+
+@pytest.mark.parametrize("kind", ["BF16", "F8_E4M3"])
+def test_a_type_that_numpy_does_not_have(tmp_path: Path, kind: str) -> None:
+    size = 2 if kind == "BF16" else 1
+    header = json.dumps({"weights.0": {"dtype": kind, "shape": [1], "data_offsets": [0, size]}}).encode()
+    (tmp_path / "policy").write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
+    assert not acts_or_is_refused(tmp_path / "policy")

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stacq.training.job import short_name
 
 from arrays import logged
 from stacq import InputError, from_arrays, load
@@ -19,6 +18,7 @@ from stacq.cli import main
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.minari_layout import minari_root
 from stacq.files import MOST_OF_A_NAME, fitting, home, unwritable
+from stacq.pipeline.plan import short_name
 from stacq.progress import on_terminal, tell
 from stacq.report.inspect import picture_path
 from stacq.surroundings import memory_error

@@ -1,12 +1,15 @@
 """Worker processes: order, failure, death, and nobody left behind."""
 
+import importlib.util
 import os
 import pickle
+import random
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,10 +152,13 @@ def test_busy_workers_and_what_they_started_end_with_their_parent(blow: signal.S
 
 
 def test_start_up_files_that_print_do_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "sitecustomize.py").write_text("print('hello from the installation')\nprint('no newline', end='')\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys; sys.greeted = True; print('hello\\nand no newline', end='')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
     with WorkerPool(1) as pool:
         assert list(pool.map(abs, [-1, -2])) == [1, 2]
+        assert list(pool.map(lambda _: sys.greeted, [0])) == [True]  # type: ignore[attr-defined]
 
 
 def test_what_cannot_travel_is_an_input_error() -> None:
@@ -183,3 +189,105 @@ class Special(InputError):
 def test_an_error_stays_what_it_is_on_its_way() -> None:
     sent = pickle.loads(pickle.dumps(Special("no", where="there", fix="ask again")))
     assert type(sent) is Special and (sent.where, sent.fix) == ("there", "ask again")
+
+
+TRAP = "import pathlib; pathlib.Path(__file__).with_suffix('.ran').touch()\n"
+SEND = """
+from stacq.workers import WorkerPool
+from beside import double
+with WorkerPool(1) as pool:
+    import random
+    there = next(pool.map(lambda _: __import__("random").__file__, [0]))
+    print(list(pool.map(double, [1, 2])), there == random.__file__)
+"""
+
+
+def traps(folder: Path, *names: str) -> None:
+    """Modules that leave a file beside them if anything imports them."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / f"{name}.py").write_text(TRAP)
+
+
+def sprung(folder: Path) -> list[str]:
+    return sorted(path.stem for path in folder.glob("*.ran"))
+
+
+def test_nothing_in_the_working_directory_is_taken_for_a_module() -> None:
+    """Not for one of Python's, nor for one that a package would like to have and does not find."""
+    traps(Path.cwd(), "random", "sitecustomize", "usercustomize", "not_installed")
+    with WorkerPool(1) as pool:
+        found = next(
+            pool.map(lambda name: [__import__("random").__file__, importlib.util.find_spec(name)], ["not_installed"])
+        )
+    assert found == [random.__file__, None] and sprung(Path.cwd()) == []
+
+
+@pytest.mark.parametrize("how", ["interactive", "script", "script elsewhere"])
+def test_modules_beside_a_notebook_or_a_script_still_arrive(tmp_path: Path, how: str) -> None:
+    """Python looks for them in the working directory or beside the script, and so do the workers, but there last."""
+    folder = tmp_path / "beside" if how == "script elsewhere" else Path.cwd()
+    folder.mkdir(exist_ok=True)
+    (folder / "beside.py").write_text("def double(number):\n    return 2 * number\n")
+    traps(Path.cwd(), *(["random"] if how == "script elsewhere" else []))
+    (folder / "script.py").write_text(SEND)
+    start = ["-c", f"import random\n{SEND}"] if how == "interactive" else [str(folder / "script.py")]
+    done = subprocess.run([sys.executable, *start], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "[2, 4] True\n", done.stderr
+    assert sprung(Path.cwd()) == []
+
+
+def test_an_interactive_session_protects_its_workers_too() -> None:
+    """What it imported before is not replaced by a file; its workers import it anew."""
+    (Path.cwd() / "beside.py").write_text("def double(number):\n    return 2 * number\n")
+    script = f"import random, pathlib\npathlib.Path('random.py').write_text({TRAP!r})\n{SEND}"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "[2, 4] True\n", done.stderr
+    assert sprung(Path.cwd()) == []
+
+
+def test_workers_of_an_isolated_process_are_isolated(tmp_path: Path) -> None:
+    traps(tmp_path, "sitecustomize")
+    script = f"import sys; sys.path[:0] = {sys.path!r}\nfrom stacq.workers import WorkerPool\n"
+    script += "with WorkerPool(1) as pool: print(next(pool.map(lambda _: sys.flags.isolated, [0])))"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", script], capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.stdout == "1\n", done.stderr
+    assert sprung(tmp_path) == []
+
+
+def test_a_deleted_working_directory_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    monkeypatch.syspath_prepend("")
+    (tmp_path / "gone").rmdir()
+    with WorkerPool(1) as pool:
+        assert list(pool.map(abs, [-1])) == [1]
+    os.chdir(tmp_path)
+
+
+def test_more_workers_than_the_system_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that were started already are ended."""
+    started: list[Any] = []
+
+    def popen(*arguments: Any, **options: Any) -> Any:
+        if len(started) == 2:
+            raise BlockingIOError(11, "Resource temporarily unavailable")
+        started.append(REAL(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr("stacq.workers.subprocess.Popen", popen)
+    with pytest.raises(InputError, match=r"worker process 3 of 4 cannot be started: Resource temporarily"):
+        WorkerPool(4)
+    assert [process.returncode for process in started] == [-signal.SIGKILL] * 2
+
+
+REAL = subprocess.Popen
+
+
+@pytest.mark.parametrize("count", [-1, 1025, 2**70])
+def test_a_senseless_number_of_workers(count: int) -> None:
+    with pytest.raises(InputError, match="at least one worker process and at most 1,024"):
+        WorkerPool(count)

@@ -1,8 +1,31 @@
 """The `stacq` command, and `python -m stacq`: as thin as can be, so that Ctrl-C during start-up ends cleanly too."""
 
-import contextlib
 import os
 import sys
+
+
+def look_elsewhere() -> None:
+    """Take the working directory, which `python -m` puts first, out of where modules are looked for.
+
+    Data is often unpacked there, and no file of it may be taken for a module. Where stacq itself lies in it, it stays,
+    as the last place.
+    """
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:  # deleted: nothing is found there
+        return
+    if sys.flags.safe_path or os.path.abspath(sys.path[0]) != here:
+        return
+    del sys.path[0]
+    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if home == here and home not in sys.path:
+        sys.path.append(home)
+
+
+if __name__ == "__main__":
+    look_elsewhere()  # before anything else is imported
+
+import contextlib  # noqa: E402
 
 STOPPED = (130, 143)  # by Ctrl-C, by SIGTERM
 

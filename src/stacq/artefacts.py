@@ -27,6 +27,7 @@ from stacq.files import (
     unwritable,
     writing,
 )
+from stacq.outside import UNKNOWN_TYPE, has_shape, json_object
 from stacq.staging import staging
 from stacq.types import Array
 
@@ -44,6 +45,27 @@ class Artefact:
     parents: Mapping[str, str]  # name of the input -> its hash
     content: str  # hash of the arrays
     arrays: Mapping[str, Array]
+
+    def array(self, name: str, kind: type[np.generic], shape: tuple[int | None, ...]) -> Array:
+        """The array of that name; refused if it is of another type or shape (None: any size), or not finite."""
+        found = self.arrays.get(name)
+        if found is None:
+            raise damaged(self.directory, f"its array '{name}' is missing")
+        fits = len(found.shape) == len(shape) and all(
+            size in (None, n) for size, n in zip(shape, found.shape, strict=True)
+        )
+        if not fits or found.dtype != kind:
+            wanted = f"{np.dtype(kind)} of shape {_shape_text(shape)}"
+            raise damaged(
+                self.directory, f"its array '{name}' is {found.dtype} of shape {found.shape}, and not {wanted}"
+            )
+        if not np.isfinite(found).all():
+            raise damaged(self.directory, f"its array '{name}' holds NaN or infinity")
+        return found
+
+
+def _shape_text(shape: tuple[int | None, ...]) -> str:
+    return f"({', '.join('any' if size is None else str(size) for size in shape)})"
 
 
 class Damaged(InputError):
@@ -110,10 +132,10 @@ def check_place(directory: Path, kind: str) -> Path:
 def _kind_of(directory: Path) -> str | None:
     """What a manifest says; nothing where there is none that can be read."""
     try:
-        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        kind = json_object((directory / MANIFEST).read_text(encoding="utf-8")).get("kind")
     except (OSError, ValueError):
         return None
-    return manifest.get("kind") if isinstance(manifest, dict) else None
+    return kind if isinstance(kind, str) else None
 
 
 def kept_arrays(path: Path, make: Callable[[], Mapping[str, Array]]) -> Mapping[str, Array]:
@@ -165,7 +187,7 @@ def read_artefact(directory: Path, kind: str) -> Artefact:
     from safetensors.numpy import load_file
 
     try:
-        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json_object((directory / MANIFEST).read_text(encoding="utf-8"))
         arrays = load_file(directory / ARRAYS)
     except FileNotFoundError as error:
         raise (Damaged if directory.exists() else InputError)(
@@ -178,9 +200,9 @@ def read_artefact(directory: Path, kind: str) -> Artefact:
         raise InputError(
             f"cannot be read: {error}", where=directory, fix="check its permissions and the disk"
         ) from error
-    except (ValueError, SafetensorError) as error:
-        raise _damaged(directory, str(error)) from error
-    if not isinstance(manifest, dict) or manifest.get("kind") != kind:
+    except (ValueError, SafetensorError, *UNKNOWN_TYPE) as error:
+        raise damaged(directory, str(error)) from error
+    if manifest.get("kind") != kind:
         raise InputError(
             f"this is not a {kind} artefact",
             where=directory,
@@ -189,8 +211,13 @@ def read_artefact(directory: Path, kind: str) -> Artefact:
         )
     found = content_hash(arrays)
     if found != manifest.get("content"):
-        raise _damaged(directory, "its arrays do not fit the hash in its manifest")
-    return Artefact(directory, kind, manifest["config"], manifest["parents"], found, arrays)
+        raise damaged(directory, "its arrays do not fit the hash in its manifest")
+    config, parents = manifest.get("config"), manifest.get("parents")
+    if not isinstance(config, dict):
+        raise damaged(directory, "its manifest has no object under 'config'")
+    if not isinstance(parents, dict) or not has_shape(list(parents.values()), [str]):
+        raise damaged(directory, "its manifest has no object of hashes under 'parents'")
+    return Artefact(directory, kind, config, parents, found, arrays)
 
 
 def check_parent(artefact: Artefact, name: str, found: str, label: str) -> None:
@@ -205,7 +232,7 @@ def check_parent(artefact: Artefact, name: str, found: str, label: str) -> None:
         )
 
 
-def _damaged(directory: Path, reason: str) -> Damaged:
+def damaged(directory: Path, reason: str) -> Damaged:
     return Damaged(
         f"the artefact is damaged: {reason}",
         where=directory,

@@ -17,6 +17,7 @@ from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
 from stacq.errors import InputError
 from stacq.pipeline.options import Comparison, Options, RecipeName, Stages
+from stacq.printable import printable_lines
 
 if TYPE_CHECKING:
     from stacq.data.border import Conventions
@@ -82,9 +83,9 @@ class Inspect:
             from stacq.envs.gym import check_match, facts_of, make_env
 
             check_match(dataset, facts_of(make_env(self.env), self.env))
-        print(f"picture: {show(dataset, self.out)}")
+        _tell(f"picture: {show(dataset, self.out)}")
         if not Path(self.source).exists() and (pin := told_pin(self.source)):
-            print(pin)
+            _tell(pin)
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ class Generate:
         from stacq.jobs import generate_with_progress
 
         plan = recipe(self.name, size=self.size, seed=self.seed)
-        print(f"{plan.info.name}: {generate_with_progress(plan, self.workers, self.force)}")
+        _tell(f"{plan.info.name}: {generate_with_progress(plan, self.workers, self.force)}")
 
 
 @dataclass(frozen=True)
@@ -190,9 +191,9 @@ class Download:
                 least_speed=self.least_speed,
                 tell=warnings.append,
             )
-        print(f"{self.name}: {path}\n{told_pin(self.name)}")
+        _tell(f"{self.name}: {path}\n{told_pin(self.name)}")
         for warning in warnings:
-            print(f"warning: {warning}", file=sys.stderr)
+            print(printable_lines(f"warning: {warning}"), file=sys.stderr)
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class Convert:
         infos = "all" if self.infos is None else self.infos
         stated = self.bounds.conventions
         written = convert(self.source, self.target, infos=infos, conventions=stated, force=self.force)
-        print(f"written: {written}")
+        _tell(f"written: {written}")
 
 
 @dataclass(frozen=True)
@@ -403,7 +404,7 @@ class ReportPage:
         found = [each for each in self.runs if not exists(each) or each.is_dir()]  # `runs/*` names pages as well
         once = {each.resolve(): each for each in found or self.runs}.values()
         page = write_page(self.out, [read_run(directory) for directory in once], title=self.title)
-        print(f"page: {page}")
+        _tell(f"page: {page}")
 
 
 @dataclass(frozen=True)
@@ -488,9 +489,13 @@ def parse(arguments: Sequence[str]) -> Any:
     return tyro.cli(Verb, prog="stacq", description=DESCRIPTION, args=arguments)
 
 
+def _tell(text: str) -> None:
+    print(printable_lines(text))
+
+
 def _fail(message: str, code: int) -> None:
     with contextlib.suppress(OSError):  # the code says it too
-        print(message, file=sys.stderr)
+        print(printable_lines(message), file=sys.stderr)
     sys.exit(code)
 
 
@@ -510,7 +515,7 @@ def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str,
 
         run = read_finished(Path(name))
         if run.lost:
-            print(lost_text(run.lost, len(run.lost) + len(run.policies)))
+            _tell(lost_text(run.lost, len(run.lost) + len(run.policies)))
         found = [Candidate(policy, seed, run.step) for seed, policy in run.policies.items()]
         return found, run.label, env or run.env or _no_env(name), run.dataset
     path, ending, tag = name.rpartition(ACTORS)

@@ -12,12 +12,14 @@ import numpy as np
 
 from stacq.data.registry import Task, normalised_score, task_of
 from stacq.envs.gym import STEP_LIMIT, EnvFacts, EnvSource, facts_of, flatten, make_env
-from stacq.errors import InputError
+from stacq.errors import InputError, check_seed, check_whole
 from stacq.policies import Actor
+from stacq.printable import printable
 from stacq.types import Floats
 from stacq.workers import WorkerFailed, WorkerPool, available_cores
 
 COLUMNS = ("algorithm", "dataset", "seed", "step", "episode", "return", "length", "score", "success")
+MOST_EPISODES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,8 @@ class EpisodeRecord:
     success: bool | None  # None where the environment does not say
 
     def row(self) -> tuple[object, ...]:
-        """Values under COLUMNS; floats at full precision, unknown as empty."""
-        values = (self.algorithm, self.dataset, self.seed, self.step, self.episode)
+        """Values under COLUMNS; floats at full precision, unknown as empty, names without control characters."""
+        values = (printable(self.algorithm), printable(self.dataset), self.seed, self.step, self.episode)
         score = "" if self.score is None else repr(self.score)
         success = "" if self.success is None else int(self.success)
         return (*values, repr(self.episode_return), self.length, score, success)
@@ -120,10 +122,9 @@ def _check_kinds(policy: object, env: object) -> None:
 
 
 def check_numbers(episodes: int, seed: int) -> None:
-    if episodes < 1:
-        raise InputError(f"{episodes} episodes", expected="at least one episode", fix="use --episodes 10")
-    if seed < 0:
-        raise InputError(f"seed {seed}", expected="a seed of 0 or more", fix="use --seed 0")
+    expected = f"at least one episode, and at most {MOST_EPISODES:,}"
+    check_whole("episodes", episodes, 1, MOST_EPISODES, expected=expected, fix="use --episodes 10")
+    check_seed(seed)
 
 
 def crew_size(workers: int | None, episodes: int) -> int:
@@ -251,14 +252,23 @@ def parse_records(lines: Iterable[str]) -> list[EpisodeRecord]:
 
 
 def _parse(row: dict[str, str]) -> EpisodeRecord:
+    if None in row or None in row.values():
+        raise ValueError(f"{len(COLUMNS)} values were expected: {', '.join(COLUMNS)}")
+    seed, step, episode, length = (_count(row[key]) for key in ("seed", "step", "episode", "length"))
     return EpisodeRecord(
         algorithm=row["algorithm"],
         dataset=row["dataset"],
-        seed=int(row["seed"]),
-        step=int(row["step"]),
-        episode=int(row["episode"]),
+        seed=seed,
+        step=step,
+        episode=episode,
         episode_return=float(row["return"]),
-        length=int(row["length"]),
+        length=length,
         score=float(row["score"]) if row["score"] else None,
         success=bool(int(row["success"])) if row["success"] else None,
     )
+
+
+def _count(text: str) -> int:
+    if not 0 <= (value := int(text)) < 2**63:
+        raise ValueError(f"{text[:20]} is no number from 0 that fits 64 bits")
+    return value

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
 
 from stacq.data.generate import generate
 from stacq.data.load import cached_file
@@ -14,9 +13,11 @@ from stacq.data.registry import Recipe
 from stacq.envs.gym import EnvSource
 from stacq.evaluation import EpisodeRecord, check_fit, check_numbers, crew_size, evaluate
 from stacq.policies import Actor
+from stacq.printable import printable
 from stacq.progress import progress, tell
 from stacq.report.statistics import describe
 from stacq.runs.directory import RUNS, Run, new_directory
+from stacq.terminal import Console
 from stacq.workers import WorkerPool
 
 
@@ -49,13 +50,13 @@ def score_policies(
     config: dict[str, Any],
 ) -> None:
     """Evaluate into a run directory of its own, which is not made before everything fits; all from the same starts."""
-    console = Console(markup=False)
+    console = Console()
     with _crew(scoring) as pool:
         for candidate in candidates:
             check_fit(candidate.policy, scoring.env, dataset, pool)
         with Run(out or new_directory(RUNS, "evaluate"), config, tensorboard=tensorboard) as run:
             what = f"{scoring.episodes} episodes" + (" of each seed" if len(candidates) > 1 else "")
-            console.print(f"{what} in {scoring.env}; records go to {run.directory}", soft_wrap=True)
+            console.print(f"{what} in {printable(scoring.env)}; records go to {run.directory}", soft_wrap=True)
             found = []
             for candidate in candidates:
                 records = _score(run, candidate, scoring, pool, algorithm, dataset)
@@ -114,7 +115,7 @@ def _score(
 
 
 def _name(algorithm: str, candidate: Candidate) -> str:
-    return algorithm if candidate.seed is None else f"{algorithm}, seed {candidate.seed}"
+    return printable(algorithm) + ("" if candidate.seed is None else f", seed {candidate.seed}")
 
 
 def _over_seeds(found: Sequence[Sequence[EpisodeRecord]]) -> str:

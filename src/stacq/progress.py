@@ -42,11 +42,12 @@ class Speed:
 
 @contextlib.contextmanager
 def _bar(label: str, total: int | None, unit: str) -> Iterator[Update]:
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
+    from stacq.terminal import Console
+
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TextColumn(unit),

@@ -4,6 +4,9 @@ Not `multiprocessing`: its children re-import the user's script (which then need
 inherit a forked JAX. Ours start from `python -c`, hold one BLAS thread each, never import JAX, and end
 when the pipe to their parent closes, however the parent died. Each leads a process group, and whatever it has
 started itself ends with it: importing a simulator may already start helpers, which would complain about the loss.
+
+They look for modules where their parent does, and never first in the working directory, where Python's `-c` would: a
+`random.py` that lies there is not what the simulator wants.
 """
 
 import contextlib
@@ -28,6 +31,9 @@ R = TypeVar("R")
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 AHEAD = 4  # tasks handed out per worker and not yet taken back: a long one must not starve the others
 READY = b"stacq worker ready\n"  # what start-up files print before it is skipped
+MOST_WORKERS = 1024  # beyond that a slip of the finger is likelier than a machine of that size
+START = "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]; from stacq.workers import serve; serve()"
+HERE = ("", os.curdir)  # what the working directory is called in `sys.path`
 
 
 class Failure(NamedTuple):
@@ -59,10 +65,11 @@ class WorkerPool:
     """Processes that stay warm between calls of `map`; a context manager, and closing is never optional."""
 
     def __init__(self, workers: int | None = None) -> None:
-        if workers is not None and workers < 1:
-            raise InputError(f"{workers} workers", expected="at least one worker process", fix="use --workers 1")
+        if workers is not None and not 1 <= workers <= MOST_WORKERS:
+            expected = f"at least one worker process and at most {MOST_WORKERS:,}"
+            raise InputError(f"{workers} workers", expected=expected, fix="use --workers 1, or leave it out")
         self.size = available_cores() if workers is None else workers
-        self._workers = [_Worker() for _ in range(self.size)]
+        self._workers = _started(self.size)
         self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         for worker in self._workers:
             self._idle.put(worker)
@@ -122,16 +129,53 @@ class WorkerPool:
 _NONE: Any = object()
 
 
+def module_paths() -> list[str]:
+    """Where this process looks for modules, for another one of the same working directory.
+
+    Interactive sessions and `python -c` look into the working directory first. There it comes last: functions of
+    modules beside a notebook still arrive, and no file beside it is taken for a part of Python or of a package.
+    """
+    paths = [path for path in sys.path if path not in HERE]
+    if len(paths) < len(sys.path):
+        with contextlib.suppress(FileNotFoundError):  # it may have been deleted
+            paths.append(os.getcwd())
+    return paths
+
+
+def _isolation() -> list[str]:
+    """Options of Python: nothing from the working directory at the start, and what this process was started without."""
+    flags = {"-P": True, "-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site, "-I": sys.flags.isolated}
+    return [option for option, wanted in flags.items() if wanted]
+
+
+def _started(count: int) -> "list[_Worker]":
+    """As many as asked for, or none: the system may not have room for all."""
+    workers: list[_Worker] = []
+    try:
+        for _ in range(count):
+            workers.append(_Worker())
+    except OSError as error:
+        for worker in workers:
+            worker.kill()
+            worker.process.wait()
+            worker.close()
+        raise InputError(
+            f"worker process {len(workers) + 1} of {count} cannot be started: {error.strerror or error}",
+            expected="room for every process that was asked for",
+            fix="use fewer --workers",
+        ) from error
+    return workers
+
+
 class _Worker:
     """One process and the two pipes to it."""
 
     def __init__(self) -> None:
-        paths = os.pathsep.join(path or os.getcwd() for path in sys.path)
         self.process = subprocess.Popen(
-            [sys.executable, "-c", "from stacq.workers import serve; serve()"],
+            [sys.executable, *_isolation(), "-c", START, *module_paths()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **ONE_THREAD, "PYTHONPATH": paths},
+            env={**os.environ, **ONE_THREAD},
             start_new_session=True,
         )
         assert self.process.stdin is not None and self.process.stdout is not None

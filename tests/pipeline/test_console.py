@@ -3,12 +3,12 @@
 import io
 
 import pytest
-from rich.console import Console
 from training_cases import options, plan
 
 from stacq import algos
 from stacq.algos.settings import changed, preset
 from stacq.pipeline.console import TrainingDisplay, duration, settings_text
+from stacq.terminal import Console
 from stacq.training.pace import Report
 
 

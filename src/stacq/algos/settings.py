@@ -109,7 +109,7 @@ LIMITS = {"discount": "a number from 0 to 1", "tau": "a number above 0 and up to
 
 def _count(text: str) -> int:
     value = int(text)
-    if value < 1:
+    if not 1 <= value < 2**31:  # counts are 32-bit numbers to compiled programs
         raise ValueError
     return value
 

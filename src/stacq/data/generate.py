@@ -19,6 +19,7 @@ from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
 from stacq.data.registry import Recipe, Task, recipe
 from stacq.envs.gym import STEP_LIMIT, flatten, make_env
+from stacq.errors import InputError
 from stacq.files import alone, check_writable
 from stacq.policies import Actor
 from stacq.staging import sweep
@@ -174,7 +175,7 @@ class _Writer:
         self.under_way[number] -= 1
         kept = min(len(part.rewards), self.left[number])
         if self.columns is None:
-            self.columns = Rollout(*[np.empty((self.rows, *each.shape[1:]), each.dtype) for each in part])
+            self.columns = _room(part, self.rows)
         place = slice(self.filled, self.filled + kept)
         columns: Sequence[Array] = self.columns
         values: Sequence[Array] = part
@@ -184,6 +185,19 @@ class _Writer:
         if kept and self.left[number] == 0:
             last = self.filled - 1
             self.columns.timeouts[last] |= not self.columns.terminals[last]
+
+
+def _room(part: Rollout, rows: int) -> Rollout:
+    """Columns of so many rows, for parts such as this one."""
+    try:
+        return Rollout(*[np.empty((rows, *each.shape[1:]), each.dtype) for each in part])
+    except MemoryError as error:
+        size = rows * sum(each.nbytes for each in part) // len(part.rewards)
+        raise InputError(
+            f"{rows:,} rows need {size / 1e9:,.0f} GB of memory",
+            expected="as many rows as this machine's memory holds",
+            fix="choose a smaller --size",
+        ) from error
 
 
 def roll_out_group(task: Task, group: Group) -> Rollout:

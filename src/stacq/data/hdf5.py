@@ -18,6 +18,7 @@ from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conv
 from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5_new import new_hdf5
+from stacq.envs.ids import StoredId
 from stacq.errors import InputError
 from stacq.files import replacing
 from stacq.types import Array, Infos
@@ -70,7 +71,7 @@ def write_hdf5(dataset: Dataset, path: Path | str) -> None:
         "name": dataset.name,
     }
     if dataset.env_id:
-        facts["env_id"] = dataset.env_id
+        facts["env_id"] = str(dataset.env_id)
     with replacing(path) as temporary, new_hdf5(temporary) as file:
         file.describe("/", {**dataset.provenance, **facts})
         for key, value in columns.items():
@@ -141,9 +142,11 @@ def _declared(file: h5py.File, path: Path) -> Conventions:
         if key in attributes:
             values = tuple(float(value) for value in np.atleast_1d(attributes[key]))
             known = replace(known, **{key: values})  # type: ignore[arg-type]
-    for key in ("name", "env_id"):
-        if isinstance(attributes.get(key), str) and attributes[key]:
-            known = replace(known, **{key: attributes[key]})
+    name, env_id = (attributes.get(key) for key in ("name", "env_id"))
+    if isinstance(name, str) and name:
+        known = replace(known, name=name)
+    if isinstance(env_id, str) and env_id:
+        known = replace(known, env_id=StoredId(env_id))
     return known
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from stacq.data.border import Conventions
+from stacq.envs.ids import StoredId
 from stacq.errors import InputError
 from stacq.files import exists, expanded
 from stacq.types import Floats
@@ -155,7 +156,7 @@ def stated(about: Mapping[str, Any], actions: Leaf, given: Conventions, director
     return Conventions(
         action_low=_bound("action_low", ours.get("action_low", actions.low), given, directory),
         action_high=_bound("action_high", ours.get("action_high", actions.high), given, directory),
-        env_id=env_id,
+        env_id=None if env_id is None else StoredId(env_id),
         name=str(ours.get("name") or about.get("dataset_id") or directory.name),
     )
 

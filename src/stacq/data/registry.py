@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from stacq.data.published import PUBLISHED
-from stacq.errors import InputError
+from stacq.errors import InputError, check_seed, check_whole
 
 Source = Literal["d4rl", "stacq", "minari", "embedded"]
 Family = Literal["locomotion", "antmaze", "pointmaze", "plane-maze"]
@@ -102,6 +102,7 @@ MOST_ROWS = 2_000_000  # of any set
 BESIDE_ROWS = 64 << 20  # bytes for what is not per row, such as the weights of the behaviour policy
 
 MIN_ROWS = 100  # below this a regenerated set cannot hold all its policies
+MAX_ROWS = 2**31 - 1  # rows are numbered with 32 bits
 
 # Variant of AntMaze -> maze name and (multistart, multigoal) in D4RL's file names.
 ANTMAZE = {
@@ -257,13 +258,9 @@ def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
     base = DATASETS[re.split(r"[@+]", info.name)[0]]
     assert base.rows is not None and info.rows is not None
     rows = info.rows if size is None else size
-    if rows < MIN_ROWS or seed < 0:
-        raise InputError(
-            f"{rows} rows from seed {seed}",
-            where=name,
-            expected=f"at least {MIN_ROWS} rows and a seed of 0 or more",
-            fix="choose another --size or --seed",
-        )
+    expected = f"at least {MIN_ROWS} rows, and at most {MAX_ROWS:,}"
+    check_whole("size", rows, MIN_ROWS, MAX_ROWS, where=name, expected=expected, fix="choose another --size")
+    check_seed(seed, where=name)
     full = base.name + (f"@{rows}" if rows != base.rows else "") + (f"+seed{seed}" if seed else "")
     quality = base.name.removeprefix(f"stacq/{base.task.key}-").removesuffix("-v0")
     return Recipe(replace(base, name=full, rows=rows), quality, rows, seed)

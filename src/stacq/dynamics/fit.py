@@ -14,13 +14,14 @@ import optax
 from stacq.data.dataset import Dataset
 from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import PRECISION, Dynamics, Models
-from stacq.errors import InputError
+from stacq.errors import InputError, check_seed, check_whole
 from stacq.nn.mlp import MLP, init_ensemble
 from stacq.types import Float32s, Float64s, Ints
 
 HELD_OUT_SHARE, HELD_OUT_ROWS = 0.05, 20_000  # kept from every member, whichever is less
 VALIDATION_CHUNK = 4096  # rows at a time, so that activations stay small
 RECIPE = "recipe for dynamics"
+MOST = 1_000_000  # epochs, members or rows of a batch: nobody waits for more, and no memory holds it
 MIN_STEP_SCALE = 1e-6  # of a dimension that no step of the data moves
 
 
@@ -196,12 +197,8 @@ def _training_rows(rows: int, config: FitConfig) -> int:
 def _check(config: FitConfig) -> None:
     """Refuse numbers that would train nothing, or for ever."""
     for name in ("forward_members", "inverse_members", "max_epochs", "forward_patience", "inverse_patience", "batch"):
-        if getattr(config, name) < 1:
-            raise InputError(
-                f"{name} is {getattr(config, name)}", where=RECIPE, expected="at least 1", fix="leave it as it was"
-            )
-    if config.seed < 0:
-        raise InputError(f"seed is {config.seed}", where=RECIPE, expected="a number from 0", fix="try 0")
+        check_whole(name, getattr(config, name), 1, MOST, where=RECIPE, fix="leave it as it was")
+    check_seed(config.seed, where=RECIPE)
     if not (np.isfinite(config.learning_rate) and config.learning_rate > 0):
         raise InputError(
             f"learning_rate is {config.learning_rate}", where=RECIPE, expected="a finite number above 0", fix="try 3e-4"

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stacq.artefacts import read_artefact, write_artefact
+from stacq.artefacts import Artefact, damaged, read_artefact, write_artefact
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
 from stacq.files import content_hash
@@ -87,22 +87,21 @@ class Dynamics:
     def load(directory: Path | str) -> "Dynamics":
         """Read what `save` wrote, verified against its hash."""
         artefact = read_artefact(Path(directory), KIND)
-        arrays = artefact.arrays
-
-        def network(name: str) -> MLP:
-            layers = range(sum(key.startswith(f"{name}.weights.") for key in arrays))
-            weights = tuple(jnp.asarray(arrays[f"{name}.weights.{layer}"]) for layer in layers)
-            return MLP(weights, tuple(jnp.asarray(arrays[f"{name}.biases.{layer}"]) for layer in layers))
-
-        step_mean, step_scale = jnp.asarray(arrays["step_mean"]), jnp.asarray(arrays["step_scale"])
+        normaliser, low, high = _edges(artefact)
+        states, actions = len(normaliser.mean), len(low)
         return Dynamics(
-            models=Models(network("forward"), network("inverse"), step_mean, step_scale),
-            normaliser=Normaliser(arrays["normaliser.mean"], arrays["normaliser.scale"]),
-            action_low=arrays["action_low"],
-            action_high=arrays["action_high"],
+            models=Models(
+                forward=_network(artefact, "forward", states + actions, states),
+                inverse=_network(artefact, "inverse", 2 * states, actions),
+                step_mean=jnp.asarray(artefact.array("step_mean", np.float32, (states,))),
+                step_scale=jnp.asarray(artefact.array("step_scale", np.float32, (states,))),
+            ),
+            normaliser=normaliser,
+            action_low=low,
+            action_high=high,
             config=dict(artefact.config),
             parents=dict(artefact.parents),
-            held_out=arrays.get("held_out", _no_rows()),
+            held_out=_held_out(artefact),
         )
 
     def save(self, directory: Path | str, beside: Mapping[str, bytes] | None = None) -> None:
@@ -155,6 +154,42 @@ class Dynamics:
 
     def _action(self, values: ArrayLike) -> Float32s:
         return _checked(values, "actions", len(self.action_low), lambda array: array.astype(np.float32))
+
+
+def _edges(artefact: Artefact) -> tuple[Normaliser, Float32s, Float32s]:
+    """What stands between raw units and the networks: the normaliser, and the bounds of the actions."""
+    mean = artefact.array("normaliser.mean", np.float32, (None,))
+    scale = artefact.array("normaliser.scale", np.float32, mean.shape)
+    low = artefact.array("action_low", np.float32, (None,))
+    high = artefact.array("action_high", np.float32, low.shape)
+    if not (len(mean) and len(low) and (scale > 0).all() and (low < high).all()):
+        raise damaged(artefact.directory, "its scales are not above 0, or its action bounds are not low < high")
+    return Normaliser(mean, scale), low, high
+
+
+def _network(artefact: Artefact, name: str, inputs: int, outputs: int) -> MLP:
+    """An ensemble from its layers, each of which must take what the one before gives."""
+    count = sum(key.startswith(f"{name}.weights.") for key in artefact.arrays)
+    if not count:
+        raise damaged(artefact.directory, f"its {name} networks are missing")
+    weights, biases = [], []
+    for layer in range(count):
+        size = outputs if layer == count - 1 else None
+        weights.append(artefact.array(f"{name}.weights.{layer}", np.float32, (None, inputs, size)))
+        members, _, inputs = weights[-1].shape
+        biases.append(artefact.array(f"{name}.biases.{layer}", np.float32, (members, inputs)))
+    if len({len(weight) for weight in weights}) > 1 or 0 in weights[0].shape:
+        raise damaged(artefact.directory, f"its {name} networks have layers of different numbers of members, or none")
+    return MLP(tuple(map(jnp.asarray, weights)), tuple(map(jnp.asarray, biases)))
+
+
+def _held_out(artefact: Artefact) -> Ints:
+    if "held_out" not in artefact.arrays:
+        return _no_rows()
+    rows = artefact.array("held_out", np.int64, (None,))
+    if (rows < 0).any():
+        raise damaged(artefact.directory, "its rows held out are no numbers of rows")
+    return rows
 
 
 def _checked(values: ArrayLike, name: str, size: int, ready: Callable[[Array], Float32s]) -> Float32s:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from stacq.data.dataset import Dataset
+from stacq.envs.ids import registered_name
 from stacq.errors import InputError
 from stacq.types import Float64s, Floats
 
@@ -31,7 +32,10 @@ class EnvFacts:
 
 
 def make_env(source: EnvSource) -> Any:
-    """Make an environment; MuJoCo's warnings stay out of the working directory."""
+    """Make an environment; MuJoCo's warnings stay out of the working directory.
+
+    A module in front of an id, as in `module:Name-v0`, is imported, unless the id comes from a file.
+    """
     if not isinstance(source, str):
         return source()
     if source.startswith("stacq/"):
@@ -47,7 +51,9 @@ def make_env(source: EnvSource) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # v4 ids are called out of date; they are D4RL's tasks, v5 are not
         try:
-            env = gymnasium.make(source, disable_env_checker=True)
+            env = gymnasium.make(registered_name(source), disable_env_checker=True)
+        except InputError:
+            raise
         except gymnasium.error.DependencyNotInstalled as error:
             raise _missing(source, error) from error
         except ImportError as error:

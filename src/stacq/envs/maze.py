@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from stacq.data.border import NOTHING_STATED, Conventions, from_arrays
 from stacq.data.dataset import Dataset
-from stacq.errors import InputError
+from stacq.errors import InputError, check_seed
 from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, WALL, Cell, Maze, load, shipped
 from stacq.types import Array, Bools, Float32s, Float64s, Floats, Ints
 
@@ -308,6 +308,7 @@ def maze_dataset(
         raise InputError(
             f"{copies} copies with noise {noise}", where=maze.name, expected="at least one, and noise from 0 to 1"
         )
+    check_seed(seed, where=maze.name)
     layout = layout_of(maze)
     seeds = np.random.SeedSequence(seed).spawn(len(maze.trajectories))
     groups = [

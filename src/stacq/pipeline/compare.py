@@ -19,6 +19,7 @@ from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.train import train
 from stacq.pipeline.trained import Trained
 from stacq.policies import Policy
+from stacq.printable import printable
 from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets
 from stacq.report.page import MazePicture, Rollout, write_page
@@ -74,7 +75,7 @@ def _announced(plans: Sequence[Plan], dataset: Dataset, source: str) -> str:
     """What comes, before anything long begins."""
     labels = [plan.label for plan in plans]
     methods = " and ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
-    what = f"{dataset.name or source}, {len(dataset):,} rows"
+    what = f"{printable(dataset.name or source)}, {len(dataset):,} rows"
     text = f"{what}: {methods}, {plural(plans[0].options.seeds, 'seed')} each, then one page"
     if family_of(source) == "plane-maze":
         return f"{text}; two or three minutes on two cores"

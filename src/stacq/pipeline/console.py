@@ -9,7 +9,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from stacq.data.dataset import Dataset
@@ -20,6 +19,7 @@ from stacq.pipeline.options import setting_text
 from stacq.pipeline.plan import Plan
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.trained import Trained
+from stacq.printable import printable
 from stacq.progress import Update, on_terminal, progress, tell
 from stacq.reach.stitching import Stitching
 from stacq.report.dynamics_text import print_again, print_quality
@@ -27,6 +27,7 @@ from stacq.report.reach_text import print_stitching
 from stacq.report.statistics import describe
 from stacq.report.tables import plural
 from stacq.runs.finished import lost_text
+from stacq.terminal import Console
 from stacq.training.pace import Listener, Report
 
 SHOWN = ("critic_loss", "actor_loss", "q")  # of the losses, in a line
@@ -83,11 +84,17 @@ class ConsoleReporter(Reporter):
 def describe_plan(plan: Plan, directory: Path) -> str:
     """One paragraph before a run."""
     schedule, config, phases = plan.schedule, plan.config, plan.algorithm.phases(plan.config)
-    text = f"training {plan.algorithm.name} ({plan.options.variant}) on {plan.dataset.name or 'the dataset'}: "
+    text = (
+        f"training {plan.algorithm.name} ({plan.options.variant}) on {printable(plan.dataset.name) or 'the dataset'}: "
+    )
     text += f"{plural(len(schedule.seeds), 'seed')}, {' + '.join(f'{phase.steps:,}' for phase in phases)} steps"
     if plan.algorithm.needs.reachable:
         text += f", {config.batch} + {config.slots} pairs per step"
-    text += f", every {schedule.eval_every:,} steps {plan.preset.episodes} episodes in {plan.env}" if plan.env else ""
+    text += (
+        f", every {schedule.eval_every:,} steps {plan.preset.episodes} episodes in {printable(plan.env)}"
+        if plan.env
+        else ""
+    )
     text += "" if plan.env else "; no environment is known, so nothing is scored (--env names one)"
     shown = "states as they are" if plan.normaliser.is_identity else "states normalised"
     scale, shift = plan.reward_scale, plan.preset.shown.reward_shift
@@ -137,7 +144,7 @@ class TrainingDisplay:
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(),
             TextColumn("{task.fields[facts]}"),
-            console=Console(stderr=True, markup=False),
+            console=Console(stderr=True),
         )
         self.task: TaskID | None = None
         self.facts = ""

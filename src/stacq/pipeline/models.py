@@ -1,6 +1,5 @@
 """Dynamics and reachable sets, each with its report: the stages that are verbs of their own too."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import Quality, measure
 from stacq.errors import InputError, check_choice
 from stacq.files import alone, check_writable, json_text
+from stacq.outside import has_shape, json_object
 from stacq.pipeline.options import Stages
 from stacq.pipeline.reporter import Reporter
 from stacq.reach.build import kept_at, reachable_sets, resolved
@@ -78,7 +78,7 @@ def fit_dynamics(
 def _fitted_before(directory: Path, reporter: Reporter) -> Fitted | None:
     """What the cache holds, with its report; nothing where a part of it is missing, such as the training's curves."""
     try:
-        report = json.loads((directory / QUALITY).read_text(encoding="utf-8"))
+        report = json_object((directory / QUALITY).read_text(encoding="utf-8"))
         before = Dynamics.load(directory)
         if not report["curves"] or not len(before.held_out):
             return None
@@ -183,9 +183,12 @@ def reach_facts(found: Stitching) -> dict[str, Any]:
 def dynamics_facts(directory: Path) -> Mapping[str, Any]:
     """What a page shows of dynamics; nothing where they were fitted elsewhere."""
     try:
-        found = json.loads((directory / QUALITY).read_text(encoding="utf-8"))["normalised"]
-    except (OSError, ValueError, KeyError):
+        quality = json_object((directory / QUALITY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
         return {}
+    if not has_shape(quality, {"normalised": {key: [float] for key in ("ensemble", "member", "identity")}}):
+        return {}
+    found = quality["normalised"]
     return {
         "dimensions": list(range(len(found["ensemble"]))),
         "normalised_error": found["ensemble"],

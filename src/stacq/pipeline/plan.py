@@ -16,8 +16,8 @@ from stacq.data.normaliser import Normaliser
 from stacq.data.select import best_episodes
 from stacq.dynamics.models import Dynamics
 from stacq.envs.gym import check_match, facts_of, make_env
-from stacq.errors import InputError
-from stacq.evaluation import Counting, reference_task
+from stacq.errors import InputError, check_name, check_seed, check_whole
+from stacq.evaluation import Counting, check_numbers, reference_task
 from stacq.files import fitting
 from stacq.pipeline.options import RECOMMENDED, Options, check_kinds
 from stacq.reach.sets import ReachableSets
@@ -25,6 +25,7 @@ from stacq.runs.directory import RUNS
 from stacq.training.evaluations import Scoring
 from stacq.training.task import Schedule, check_schedule, total_steps
 
+MOST_SEEDS = 1_000
 LEAST_EVERY = 100  # steps between two evaluations, unless fewer are asked for
 
 
@@ -122,9 +123,10 @@ def make_plan(dataset: Dataset, options: Options) -> Plan:
     algorithm = algos.find(options.algorithm)
     options = replace(options, algorithm=algorithm.name, variant=_variant(algorithm, options, dataset))
     chosen = _chosen(algorithm, dataset, options)
-    for name, count, example in (("seeds", options.seeds, 5), ("episodes", chosen.episodes, 10)):
-        if count < 1:
-            raise InputError(f"{count} {name}", expected="at least one", fix=f"use --{name} {example}")
+    expected = f"at least one, and at most {MOST_SEEDS:,}: they train side by side"
+    check_whole("seeds", options.seeds, 1, MOST_SEEDS, expected=expected, fix="use --seeds 5")
+    check_seed(options.first_seed, name="first seed")
+    check_numbers(chosen.episodes, 0)
     if options.own_only and not algorithm.needs.reachable:
         raise InputError(
             f"{algorithm.name} has no reachable sets to reduce", where="own_only", expected="StaCQ", fix="leave it out"
@@ -206,4 +208,6 @@ def run_directory(plan: Plan, root: Path = RUNS) -> Path:
 
 def short_name(dataset: Dataset) -> str:
     """What files about a dataset are called."""
-    return fitting((dataset.name or "dataset").removeprefix("stacq/").replace("/", "-"))
+    name = (dataset.name or "dataset").removeprefix("stacq/").replace("/", "-")
+    fix = "name a place with `stacq train --out`, or load it with Conventions(name=...)"
+    return fitting(check_name(name, what="the dataset's name", fix=fix))

@@ -10,7 +10,7 @@ from stacq.data.load import load
 from stacq.errors import InputError
 from stacq.files import home
 from stacq.pipeline.options import Options, Stages, options_from
-from stacq.pipeline.plan import make_plan
+from stacq.pipeline.plan import make_plan, short_name
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.stages import STAGES, Work
 from stacq.pipeline.trained import Trained
@@ -48,6 +48,8 @@ def train(
     plan = make_plan(data, chosen)
     if out is not None:
         check_free(Path(out))
+    else:
+        short_name(plan.dataset)  # refused before hours go into what comes first
     if concerns:
         told.concerns(plan.dataset)
     keep_compiled()

@@ -35,10 +35,18 @@ class Layers(NamedTuple):
 
 def layers_of(weights: Sequence[ArrayLike], biases: Sequence[ArrayLike], where: str) -> Layers:
     """Arrays of any origin as float32 layers; refused where they do not follow on each other."""
-    matrices = tuple(np.asarray(weight, dtype=np.float32) for weight in weights)
-    vectors = tuple(np.asarray(bias, dtype=np.float32) for bias in biases)
+    matrices, vectors = tuple(map(float32, weights)), tuple(map(float32, biases))
     check_chain(matrices, vectors, where)
     return Layers(matrices, vectors)
+
+
+def float32(values: ArrayLike) -> Float32s:
+    """As the network calculates; what float32 cannot hold becomes infinite, and is refused for that."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"an array of {array.dtype}", where="policy", expected="real numbers", fix="convert it")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32, copy=False)
 
 
 def stored_layers(arrays: Mapping[str, Float32s], where: str, prefix: str = "") -> Layers:
@@ -69,7 +77,7 @@ def check_chain(weights: Sequence[Float32s], biases: Sequence[Float32s], where: 
             fix="pass both lists in layer order",
         )
     for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        if weight.ndim != 2 or bias.shape != weight.shape[1:]:
+        if weight.ndim != 2 or bias.shape != weight.shape[1:] or not weight.size:
             raise InputError(
                 f"layer {layer} has weights {weight.shape} and biases {bias.shape}",
                 where=where,

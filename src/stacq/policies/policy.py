@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike
 
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError
+from stacq.outside import UNKNOWN_TYPE, parsed_json
+from stacq.policies.networks import float32
 from stacq.types import Float32s, Floats
 
 if TYPE_CHECKING:
@@ -122,7 +124,7 @@ class Policy(ABC):
                 fix="load it with the version of stacq that saved it",
             )
         try:
-            normaliser = Normaliser(arrays["normaliser.mean"], arrays["normaliser.scale"])
+            normaliser = Normaliser(float32(arrays["normaliser.mean"]), float32(arrays["normaliser.scale"]))
             return build(arrays, facts, normaliser, (arrays["action_low"], arrays["action_high"]))
         except KeyError as error:
             raise InputError(
@@ -130,6 +132,15 @@ class Policy(ABC):
                 where=path,
                 expected="every array that Policy.save writes",
                 fix="save it again",
+            ) from error
+        except InputError as error:  # it is the file's fault, not the caller's
+            raise InputError(error.problem, where=path, expected=error.expected, fix="save the policy again") from error
+        except (TypeError, ValueError) as error:
+            raise InputError(
+                f"what it says of itself cannot be used: {error}",
+                where=path,
+                expected="facts that Policy.save writes",
+                fix="save the policy again",
             ) from error
 
     @staticmethod
@@ -163,16 +174,12 @@ def space_of(
 ) -> Space:
     """A normaliser and bounds that fit networks of these sizes; refused where they do not."""
     normaliser = normaliser or Normaliser.identity(observation)
-    if normaliser.mean.shape != (observation,):
-        raise InputError(
-            f"the normaliser is for observations of {len(normaliser.mean)} numbers",
-            where=where,
-            expected=f"{observation}, the inputs of the first layer",
-            fix="fit the normaliser on the observations that the network was trained on",
-        )
-    low, high = (np.asarray(bound, dtype=np.float32) for bound in bounds)
+    _check_normaliser(normaliser, observation, where)
+    low, high = map(float32, bounds)
     fits = all(bound.shape in ((), (action,)) for bound in (low, high))
-    if not fits or not np.isfinite([low.min(), low.max(), high.min(), high.max()]).all() or not (low < high).all():
+    with np.errstate(over="ignore", invalid="ignore"):
+        sensible = fits and np.isfinite(high - low).all() and (low < high).all()
+    if not sensible:
         raise InputError(
             f"bounds {low.tolist()} to {high.tolist()}",
             where=where,
@@ -180,6 +187,25 @@ def space_of(
             fix="give the bounds of the action space",
         )
     return Space(normaliser, np.broadcast_to(low, (action,)), np.broadcast_to(high, (action,)))
+
+
+def _check_normaliser(normaliser: Normaliser, size: int, where: str) -> None:
+    shapes = normaliser.mean.shape, normaliser.scale.shape
+    if shapes != ((size,), (size,)):
+        raise InputError(
+            f"the normaliser is for observations of {shapes[0][0] if len(shapes[0]) == 1 else shapes} numbers",
+            where=where,
+            expected=f"a mean and a scale of {size}, the inputs of the first layer",
+            fix="fit the normaliser on the observations that the network was trained on",
+        )
+    finite = np.isfinite(normaliser.mean).all() and np.isfinite(normaliser.scale).all()
+    if not finite or not (normaliser.scale > 0).all():
+        raise InputError(
+            "the normaliser's mean or scale is NaN or infinite, or its scale is not above 0",
+            where=where,
+            expected="finite numbers, and scales above 0",
+            fix="fit the normaliser on finite observations",
+        )
 
 
 def onto_bounds(share: Float32s, space: Space) -> Float32s:
@@ -196,7 +222,7 @@ def _read(path: Path | str) -> tuple[Mapping[str, Any], dict[str, Float32s]]:
             return _facts(file.metadata() or {}), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except FileNotFoundError as error:
         raise InputError("no such file", where=path, expected="a policy file", fix="check the path") from error
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, *UNKNOWN_TYPE) as error:
         raise InputError(
             f"not a readable policy: {error}",
             where=path,
@@ -208,7 +234,7 @@ def _read(path: Path | str) -> tuple[Mapping[str, Any], dict[str, Float32s]]:
 def _facts(metadata: Mapping[str, str]) -> Mapping[str, Any]:
     """What a file says about itself; in older ones every fact has an entry of its own."""
     try:
-        found = json.loads(metadata.get("facts", "null"))
+        found = parsed_json(metadata.get("facts", "null"))
     except ValueError:
         return {}
     return found if isinstance(found, dict) else metadata

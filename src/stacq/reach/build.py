@@ -1,6 +1,5 @@
 """From dataset and dynamics to reachable sets, in chunks that survive a kill (appendices B and C)."""
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
@@ -15,8 +14,9 @@ import numpy as np
 from stacq.artefacts import cache_directory, end_work, kept_arrays, work_of
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics
-from stacq.errors import InputError, check_choice
+from stacq.errors import InputError, check_choice, check_seed, check_whole
 from stacq.files import alone, write_json
+from stacq.outside import has_shape, json_object
 from stacq.progress import Update
 from stacq.reach.config import RECALL, CriterionName, Engine, Estimator, Norm, ReachConfig
 from stacq.reach.criterion import (
@@ -47,9 +47,15 @@ CHOICES = {
 ACTIONS: dict[Estimator, int] = {"random": 1000, "corners": 64}  # the latter a tenth of the arithmetic
 PAPER = ReachConfig(estimator="random", actions=ACTIONS["random"])
 
+MOST_ACTIONS = 100_000  # behind a range: hundreds of times what the paper takes
 CHUNK = 16_384  # anchors whose work is kept or lost together
 CROWD = 4_000_000  # pairs in boxes that are held at a time, each some 40 bytes
 KNOWN_ROWS = 2_000  # known pairs behind the recall, and as many others behind a calibration
+CALIBRATED = {  # what a kept test holds
+    "trust": [float],
+    "worst_dimension": int,
+    **dict.fromkeys(("epsilon", "threshold", "recall", "bound"), float),
+}
 STATES = {"cpu": 256, "gpu": 1_024}  # anchors per call of the ranges
 TELL_BLOCKS = 4  # such calls between two words of progress
 BLOCKS = {"cpu": Blocks(2_048, 2_048), "gpu": Blocks(131_072, 16_384)}
@@ -128,13 +134,11 @@ def _check_numbers(config: ReachConfig, actions: int, least: int) -> None:
         raise InputError(
             f"epsilon is {config.epsilon}", where=OPTIONS, expected="a finite number from 0", fix="try 0.1"
         )
-    if actions < least:
-        expected = f"at least {least} of them" + " (the corners may do alone)" * (least == 0)
-        raise InputError(f"actions is {actions}", where=OPTIONS, expected=expected, fix="leave it out for the default")
-    if config.cap is not None and config.cap < 1:
-        raise InputError(f"cap is {config.cap}", where=OPTIONS, expected="at least 1", fix="leave it out for no cap")
-    if config.seed < 0:
-        raise InputError(f"seed is {config.seed}", where=OPTIONS, expected="a number from 0", fix="try 42")
+    bounds = f"at least {least} and at most {MOST_ACTIONS:,} of them" + " (the corners may do alone)" * (least == 0)
+    check_whole("actions", actions, least, MOST_ACTIONS, where=OPTIONS, expected=bounds, fix="leave it out")
+    if config.cap is not None:
+        check_whole("cap", config.cap, 1, np.iinfo(np.int32).max, where=OPTIONS, fix="leave it out for no cap")
+    check_seed(config.seed, where=OPTIONS)
 
 
 def _checked(config: ReachConfig) -> ReachConfig:
@@ -164,7 +168,7 @@ def reachable_sets(
     asked, config, say = config, resolved(config), log or silent
     check_dynamics(dataset, dynamics)
     parents = _parents(dataset, dynamics)
-    held_out = _held_out(dynamics, parents["dataset"])
+    held_out = _held_out(dynamics, dataset, parents["dataset"])
     if config.criterion == "calibrated" and held_out is None:
         raise _not_calibrated(dataset, dynamics, parents["dataset"])
     fitted_to = dynamics.parents.get("dataset", parents["dataset"])
@@ -235,10 +239,19 @@ def _ranges_text(asked: ReachConfig, config: ReachConfig) -> str:
     return text
 
 
-def _held_out(dynamics: Dynamics, fingerprint: str) -> Ints | None:
+def _held_out(dynamics: Dynamics, dataset: Dataset, fingerprint: str) -> Ints | None:
     """Rows that no member of the dynamics saw, if that is known of any."""
-    ours = dynamics.parents.get("dataset") == fingerprint
-    return dynamics.held_out if ours and len(dynamics.held_out) else None
+    rows = dynamics.held_out
+    if dynamics.parents.get("dataset") != fingerprint or not len(rows):
+        return None
+    if rows.max() >= len(dataset) or not dataset.successor_known[rows].all():
+        raise InputError(
+            f"these dynamics say that they held out row {rows.max():,}, or rows without a known successor",
+            where=dataset.name or "dataset",
+            expected=f"rows of the {len(dataset):,} whose successor is known",
+            fix="fit them again with `stacq dynamics fit`",
+        )
+    return rows
 
 
 def _not_calibrated(dataset: Dataset, dynamics: Dynamics, fingerprint: str) -> InputError:
@@ -299,7 +312,8 @@ class _Maker:
         can they be trusted.
         """
         try:
-            facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            facts: Mapping[str, Any] = json_object(path.read_text(encoding="utf-8"))
+            self._check_test(facts)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             rmtree(path.parent, ignore_errors=True)
             self.progress(0, phase="known pairs")
@@ -308,6 +322,15 @@ class _Maker:
         if self.config.criterion == "calibrated":
             self.criterion = calibrated_from(facts)
         return facts
+
+    def _check_test(self, facts: Mapping[str, Any]) -> None:
+        """A ValueError unless it is a test as `to_facts` writes it, for states of this size."""
+        found = facts.get("calibration", {})
+        wanted = CALIBRATED if self.config.criterion == "calibrated" else {}
+        if not has_shape(found, wanted) or found.keys() != wanted.keys():
+            raise ValueError("no test")
+        if wanted and len(found["trust"]) != self.s.shape[1]:
+            raise ValueError("a test for states of another size")
 
     def _known(self, held_out: Ints | None) -> Mapping[str, Any]:
         """Calibrate on some of the known pairs, judge on others: on its own pairs a calibration looks too good."""

@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from stacq.artefacts import check_parent, read_artefact, write_artefact
+from stacq.artefacts import check_parent, damaged, read_artefact, write_artefact
 from stacq.data.dataset import Dataset
 from stacq.errors import InputError
+from stacq.outside import has_shape
 from stacq.types import Array, Bools, Ints, Rows
 
 KIND = "reach"
+RECALL = {"own_accepted": int, "anchors_with_own": int}  # what facts look like that are reported again
+KNOWN_PAIRS = {"rows": int, "held_out": bool, "recall": float, "worst_dimension": int}
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,24 +75,47 @@ class ReachableSets:
         artefact = read_artefact(Path(directory), KIND)
         if dataset is not None:
             check_parent(artefact, "dataset", dataset.fingerprint, dataset.name or "the dataset")
-        arrays = artefact.arrays
-        return ReachableSets(
-            indptr=arrays["indptr"],
-            indices=arrays["indices"],
-            config=artefact.config["options"],
+        options, facts = artefact.config.get("options"), artefact.config.get("facts")
+        if not (isinstance(options, dict) and isinstance(facts, dict) and _sensible(options, facts)):
+            raise damaged(artefact.directory, "its manifest has no sensible 'options' and 'facts' of the sets")
+        sets = ReachableSets(
+            indptr=artefact.array("indptr", np.int64, (None,)),
+            indices=artefact.array("indices", np.int32, (None,)),
+            config=options,
             parents=artefact.parents,
-            facts=artefact.config["facts"],
+            facts=facts,
         )
+        if problem := _broken_form(sets):
+            raise damaged(artefact.directory, problem)
+        return sets
+
+
+def _sensible(options: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Whether a manifest has what reports read, of the types they expect; sets of one's own may have no facts."""
+    known = facts.get("known_pairs", {})
+    return (
+        isinstance(options.get("criterion", ""), str)
+        and (known == {} or has_shape(known, KNOWN_PAIRS))
+        and ("anchors_with_own" not in facts or has_shape(facts, RECALL))
+    )
+
+
+def _broken_form(sets: ReachableSets) -> str:
+    """What can be told without the dataset."""
+    indptr, indices = sets.indptr, sets.indices
+    if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
+        return "the offsets are not offsets"
+    if len(indices) and not (indices.min() >= 0 and indices.max() < len(sets)):
+        return "indices outside the data"
+    return ""
 
 
 def _broken_promise(sets: ReachableSets, dataset: Dataset) -> str:
     indices = sets.indices
     if len(sets) != len(dataset):
         return f"{len(sets):,} sets for {len(dataset):,} rows"
-    if sets.indptr[0] != 0 or sets.indptr[-1] != len(indices) or (sets.sizes < 0).any():
-        return "the offsets are not offsets"
-    if len(indices) and not (indices.min() >= 0 and indices.max() < len(dataset)):
-        return "indices outside the data"
+    if problem := _broken_form(sets):
+        return problem
     if not dataset.successor_known[indices].all():
         return "rows without a known successor"
     first = np.zeros(len(indices), dtype=np.bool_)

@@ -58,7 +58,7 @@ def leading_actions(
                 actions = _found(dataset, dynamics, anchors, rows, directory, progress)
                 write_artefact(directory, KIND, {"actions": actions}, RECIPE, parents)
     end_work(directory)
-    return read_artefact(directory, KIND).arrays["actions"]
+    return read_artefact(directory, KIND).array("actions", np.float32, (len(rows), len(dynamics.action_low)))
 
 
 def _found(

@@ -3,7 +3,6 @@
 import contextlib
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from stacq.data.load import cached_file
@@ -11,6 +10,7 @@ from stacq.data.pins import hashes_file
 from stacq.data.registry import DATASETS, DatasetInfo, find
 from stacq.errors import InputError
 from stacq.files import exists, home
+from stacq.terminal import Console
 
 
 def print_catalogue(console: Console | None = None) -> None:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stacq.dynamics.quality import Quality, RoundTrip
+from stacq.printable import printable
 from stacq.report.tables import fact_table, number, number_table, plural, print_parts, rows_shown, warning_list
 
 MOST_ACTIONS = 8  # errors of the inverse model in one line
@@ -35,7 +36,7 @@ def print_again(found: Mapping[str, Any], console: Console) -> None:
 
 
 def _header(quality: Quality) -> Text:
-    text = Text(f"dynamics of {quality.name or 'unnamed dataset'}", style="bold")
+    text = Text(f"dynamics of {printable(quality.name) or 'unnamed dataset'}", style="bold")
     return text.append(f"\n{members_line(quality)}\n{rows_line(quality)}", style="not bold")
 
 

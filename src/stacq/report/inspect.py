@@ -3,13 +3,12 @@
 import re
 from pathlib import Path
 
-from rich.console import Console
-
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
 from stacq.files import check_writable, fitting, home
 from stacq.report.summary_figure import draw_summary, figure_format, save_figure
 from stacq.report.summary_text import print_summary
+from stacq.terminal import Console
 
 
 def picture_path(dataset: Dataset, what: str = "") -> Path:
@@ -24,6 +23,6 @@ def show(dataset: Dataset, path: Path | None = None, console: Console | None = N
     figure_format(path)
     check_writable(path)
     summary = summarise(dataset)
-    print_summary(summary, console or Console(markup=False))
+    print_summary(summary, console or Console())
     save_figure(draw_summary(dataset, summary), path)
     return path

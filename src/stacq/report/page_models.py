@@ -180,8 +180,9 @@ def _dynamics_card(dataset: str, found: Mapping[str, Any]) -> Markup | None:
     if "ensemble" not in errors:
         return None
     count = len(errors["ensemble"])
-    names = [str(name) for name in found.get("dimensions") or range(count)]
-    names = names if len(names) == count else [str(index) for index in range(count)]
+    stored = found.get("dimensions")
+    named = stored if isinstance(stored, list) and len(stored) == count else range(count)
+    names = [str(name) for name in named]
     chart = error_chart(names, errors, title=f"Error by dimension of {count} on {dataset_name(dataset)}")
     return (
         None

@@ -2,12 +2,14 @@
 
 import html
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from stacq.algos import BUILT_IN
+from stacq.printable import printable_lines
 from stacq.types import Float64s
 
 DASH = "–"  # what stands where a number is not known
@@ -18,7 +20,7 @@ MOST_POINTS = 400  # of one line in a chart
 
 
 class Markup(str):
-    """Text that is HTML already; every other string is escaped where it enters an element."""
+    """Text that is HTML already; every other string is escaped where it enters an element, control characters too."""
 
 
 def el(name: str, *children: object, **attributes: object) -> Markup:
@@ -30,7 +32,9 @@ def el(name: str, *children: object, **attributes: object) -> Markup:
 
 
 def join(*children: object) -> Markup:
-    return Markup("".join(c if isinstance(c, Markup) else html.escape(str(c)) for c in children if c is not None))
+    return Markup(
+        "".join(c if isinstance(c, Markup) else html.escape(printable_lines(c)) for c in children if c is not None)
+    )
 
 
 def _attribute(key: str, value: object) -> str:
@@ -39,7 +43,7 @@ def _attribute(key: str, value: object) -> str:
     name = key.rstrip("_").replace("_", "-")
     if value is True:
         return f" {name}"
-    return f' {name}="{html.escape(place(value) if isinstance(value, float) else str(value))}"'
+    return f' {name}="{html.escape(printable_lines(place(value) if isinstance(value, float) else value))}"'
 
 
 def place(value: float) -> str:
@@ -127,7 +131,7 @@ def nice_ticks(low: float, high: float, count: int = 5) -> list[float]:
 
 
 def _decades(low: float, high: float) -> list[float]:
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    powers = range(math.floor(math.log10(low)), min(math.ceil(math.log10(high)), sys.float_info.max_10_exp) + 1)
     steps = (1, 2, 5) if high / low < 100 else (1,)
     return [value for power in powers for step in steps if low <= (value := step * 10.0**power) <= high]
 

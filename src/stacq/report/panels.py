@@ -4,6 +4,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from stacq.printable import printable
+
 INK, GREY, FAINT = "#2b2b2b", "#6f6f6f", "#dddddd"
 # Okabe and Ito's palette: told apart with every kind of colour vision.
 BLUE, ORANGE, SAND = "#0072b2", "#d55e00", "#e69f00"
@@ -22,12 +24,13 @@ def page(title: str, subtitle: str, height: float = HEIGHT) -> Figure:
     assert engine is not None
     engine.set(rect=(0.01, 0.01, 0.98, 0.99 - 0.9 / height), w_pad=0.12, h_pad=0.14)  # type: ignore[call-arg]
     figure.text(0.018, 1 - 0.28 / height, title, size=19, weight="bold", color=INK, va="center", parse_math=False)
-    figure.text(0.018, 1 - 0.64 / height, subtitle, size=11, color=GREY, va="center")
+    figure.text(0.018, 1 - 0.64 / height, subtitle, size=11, color=GREY, va="center", parse_math=False)
     return figure
 
 
 def shortened(name: str, most: int = 80) -> str:
     """A name that fits into a title; of a path, the end says more than the beginning."""
+    name = printable(name)
     return name if len(name) <= most else f"...{name[3 - most :]}"
 
 

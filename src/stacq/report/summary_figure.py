@@ -20,6 +20,7 @@ from stacq.data.inspect import Column, Summary, histogram, sample_rows, summaris
 from stacq.data.registry import TASKS, Task
 from stacq.errors import InputError
 from stacq.files import write_bytes
+from stacq.printable import printable
 from stacq.report.panels import (
     BLUE,
     DASHED,
@@ -113,7 +114,7 @@ def _clipped(dataset: Dataset) -> Dataset:
 
 
 def _subtitle(summary: Summary) -> str:
-    parts = [summary.env_id or "", shape_line(summary)]
+    parts = [printable(summary.env_id or ""), shape_line(summary)]
     if summary.duplicates:
         parts.append(f"{summary.duplicates / summary.rows:.1%} repeated states")
     return "   |   ".join(part for part in parts if part)

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stacq.data.inspect import Column, Histogram, Spread, Summary
+from stacq.printable import printable
 from stacq.report.tables import fact_table, number, number_table, plural, print_parts, rows_shown, warning_list
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -33,9 +34,9 @@ def print_summary(summary: Summary, console: Console) -> None:
 
 
 def _header(summary: Summary) -> Text:
-    text = Text(summary.name or "unnamed dataset", style="bold")
+    text = Text(printable(summary.name) or "unnamed dataset", style="bold")
     if summary.env_id:
-        text.append(f"  {summary.env_id}", style="not bold dim")
+        text.append(f"  {printable(summary.env_id)}", style="not bold dim")
     return text.append(f"\n{shape_line(summary)}", style="not bold")
 
 

@@ -9,6 +9,8 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from stacq.printable import printable
+
 MOST_ROWS = 30  # of a table of dimensions; beyond, it is folded
 FOLDED_ROWS = 25
 
@@ -42,7 +44,7 @@ def warning_list(warnings: Iterable[str]) -> Table:
     table.add_column(style="yellow", no_wrap=True)
     table.add_column()
     for warning in warnings:
-        table.add_row("!", Text(warning))
+        table.add_row("!", Text(printable(warning)))
     return table
 
 

@@ -10,6 +10,7 @@ lock              held by the process that writes here
 """
 
 import contextlib
+import csv
 import json
 import os
 import platform
@@ -24,6 +25,8 @@ from typing import IO, Any, TypeVar
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
 from stacq.files import appearing, check_writable, exists, json_text, spelt, unwritable, write_text, writing
+from stacq.outside import has_shape, json_object
+from stacq.printable import printable
 from stacq.staging import flock
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
@@ -79,7 +82,7 @@ class Run:
             self._lock.close()
 
     def log(self, message: str) -> None:
-        _append(self.directory / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {message}\n")
+        _append(self.directory / "log.txt", f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {printable(message)}\n")
 
     def metrics(self, step: int, values: Mapping[str, float], *, seed: int | None = None) -> None:
         """Add one line; what belongs to one seed of several says which."""
@@ -144,7 +147,7 @@ def _locked(directory: Path) -> IO[bytes]:
 def _check_same(directory: Path, config: Mapping[str, Any]) -> None:
     """Going on with other options would make a run that no command describes."""
     try:
-        found = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        found = json_object((directory / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(
             f"its config.json cannot be read: {error}", where=directory, fix="choose another --out"
@@ -182,9 +185,9 @@ def read_metrics(directory: Path) -> list[dict[str, Any]]:
 
 
 def _metrics(line: str) -> dict[str, Any]:
-    found = json.loads(line)
-    if not isinstance(found, dict) or not isinstance(found.get("step"), int):
-        raise ValueError("no object with a step")
+    found = json_object(line)
+    if not has_shape(found, {"step": int}) or found["step"] < 0 or not has_shape(found.get("seed", 0), int):
+        raise ValueError("no object with a step, and perhaps a seed, that are whole numbers")
     return found
 
 
@@ -192,7 +195,7 @@ def _understood(path: Path, parse: Callable[[list[str]], list[Line]]) -> list[Li
     lines = _whole_lines(path)
     try:
         return parse(lines)
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise InputError(
             f"a line cannot be understood: {error!r}",
             where=path,
@@ -208,7 +211,7 @@ def _whole_lines(path: Path) -> list[str]:
         raise InputError(
             f"cannot be read: {error}", where=path, expected="a run directory with whole files", fix="check the path"
         ) from error
-    return [line for line in text.splitlines(keepends=True) if line.endswith("\n")]
+    return [f"{line}\n" for line in text.split("\n")[:-1]]
 
 
 def environment_facts() -> dict[str, Any]:
@@ -255,8 +258,13 @@ def _device() -> str:
 
 
 def _git_revision() -> str | None:
-    """The revision of the source tree stacq runs from, with a mark if it was changed; None if installed."""
-    here = Path(__file__).parent
+    """The revision of the source tree stacq runs from, with a mark if it was changed; None if installed.
+
+    Installed, it may lie in someone else's tree, as with an environment inside a project: that one is not asked.
+    """
+    here = Path(__file__).parents[2]
+    if not (here / ".git").exists():
+        return None
     with contextlib.suppress(OSError, subprocess.SubprocessError):
         run = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
         answer = subprocess.run(run, capture_output=True, text=True, timeout=5, check=True)

@@ -1,14 +1,19 @@
 """What a finished training run left on disk; without JAX, so that policies can be scored where it is not wanted."""
 
-import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from stacq.envs.ids import StoredId
 from stacq.errors import InputError
+from stacq.outside import has_shape, json_object
 from stacq.policies import Policy
 
 CONFIG, RESULT, POLICIES = "config.json", "result.json", "policies"
+WANTED = {"label": str, "dataset": str, "env": str | None, "seeds": [int], "total_steps": int}  # of config.json
+SCORED = {"measure": str, "final": [float], "best": [float], "last_ten": [float]}  # of result.json
+POLICY = re.compile(r"seed-([0-9]{1,10})\.safetensors")
 
 
 class Finished(NamedTuple):
@@ -25,10 +30,10 @@ class Finished(NamedTuple):
 def read_finished(directory: Path) -> Finished:
     """Read a run directory of `stacq train`; one that is still training has no final policies yet."""
     try:
-        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
-        facts = config["label"], config["dataset"], config["env"], int(config["total_steps"])
-        seeds = [int(seed) for seed in config["seeds"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        config = json_object((directory / CONFIG).read_text(encoding="utf-8"))
+        if not has_shape(config, WANTED):
+            raise ValueError("it lacks what a training run says of itself")
+    except (OSError, ValueError) as error:
         raise InputError(
             "this is not the directory of a training run",
             where=directory,
@@ -47,7 +52,15 @@ def read_finished(directory: Path) -> Finished:
         raise InputError(
             "this training run left no policies", where=directory, expected="policies/", fix="train it again"
         )
-    return Finished(policies, *facts, tuple(seed for seed in seeds if seed not in policies))
+    env = config["env"]
+    return Finished(
+        policies=policies,
+        label=config["label"],
+        dataset=config["dataset"],
+        env=None if env is None else StoredId(env),
+        step=config["total_steps"],
+        lost=tuple(seed for seed in config["seeds"] if seed not in policies),
+    )
 
 
 def lost_text(lost: Sequence[int], seeds: int) -> str:
@@ -58,6 +71,24 @@ def lost_text(lost: Sequence[int], seeds: int) -> str:
 
 def final_policies(directory: Path) -> dict[int, Policy]:
     """By seed; a seed that was lost has none."""
-    paths = (directory / POLICIES).glob("seed-*.safetensors")
-    found = {int(path.stem.removeprefix("seed-")): path for path in paths}
+    names = {path: POLICY.fullmatch(path.name) for path in (directory / POLICIES).glob("seed-*")}
+    found = {int(name[1]): path for path, name in names.items() if name}
     return {seed: Policy.load(found[seed]) for seed in sorted(found)}
+
+
+def read_result(directory: Path) -> dict[str, Any]:
+    """What came out, by seed: see `runs.summary.result_of`."""
+    path = directory / RESULT
+    try:
+        result = json_object(path.read_text(encoding="utf-8"))
+        scored = has_shape(result, SCORED) and result["final"]
+        if not has_shape(result.get("lost", []), [int]) or not (scored or result.get("final") is None):
+            raise ValueError("it holds something else than scores by seed")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"cannot be read: {error}",
+            where=path,
+            expected="what a finished run wrote",
+            fix="delete it, and give the command again: it is written anew",
+        ) from error
+    return result

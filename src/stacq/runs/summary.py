@@ -1,6 +1,5 @@
 """What a run directory says, and the statistics of one run: the same for a table, a page and result.json."""
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,11 +10,13 @@ import numpy as np
 
 from stacq.errors import InputError
 from stacq.evaluation import EpisodeRecord
+from stacq.outside import json_object
 from stacq.runs.directory import read_metrics, read_records
 from stacq.runs.finished import RESULT, final_policies
 from stacq.types import Float64s, Ints
 
 LAST = 10  # evaluations in the third column of the results
+MOST_SEEDS = 10_000  # whatever a file says
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +143,8 @@ def _logged(run: RunSummary, key: str) -> dict[tuple[int, int], float]:
     for line in run.metrics:
         value, step = line.get(key), line.get("step")
         seed = line.get("seed", run.seeds[0] if len(run.seeds) == 1 else None)
-        if _is_number(value) and _is_number(step) and _is_number(seed):
-            found[int(seed), int(step)] = float(value)
+        if _is_number(value) and _is_whole(step) and _is_whole(seed):
+            found[seed, step] = float(value)
     return found
 
 
@@ -157,6 +158,10 @@ def _is_number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+def _is_whole(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def finite(value: object) -> float:
     """A number from a file, NaN for whatever is none."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan
@@ -164,29 +169,26 @@ def finite(value: object) -> float:
 
 def _count(value: object) -> int:
     """All steps of a training; 0 where the directory is of something else."""
-    return int(value) if _is_number(value) else 0
+    return value if _is_whole(value) else 0
 
 
 def _seeds(value: object) -> tuple[int, ...]:
     """A list of seeds, or how many there are."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return tuple(range(value))
-    return tuple(int(seed) for seed in value if _is_number(seed)) if isinstance(value, list) else ()
+    if _is_whole(value):
+        return tuple(range(min(value, MOST_SEEDS)))
+    return tuple(seed for seed in value if _is_whole(seed)) if isinstance(value, list) else ()
 
 
 def _json(path: Path) -> dict[str, Any] | None:
     """An object from a file; None if there is no such file."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        return json_object(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path, fix="check its permissions") from error
     except ValueError as error:
-        raise InputError(f"not JSON: {error}", where=path, expected="a file that stacq wrote") from error
-    if not isinstance(value, dict):
-        raise InputError(f"holds a {type(value).__name__}", where=path, expected="a JSON object")
-    return value
+        raise InputError(f"not JSON: {error}", where=path, expected="a JSON object that stacq wrote") from error
 
 
 def _stopped(path: Path) -> str:

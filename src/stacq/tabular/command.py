@@ -22,9 +22,10 @@ def maze(file: Path | None = None, steps_reach: int = 1, out: Path | None = None
     from stacq.tabular.compare import PAPER_SWEEPS, compare
     from stacq.tabular.figures import draw
     from stacq.tabular.maze import shipped
+    from stacq.tabular.reach import MOST_STEPS
 
-    if steps_reach < 1:
-        raise InputError(f"--steps-reach {steps_reach}", expected="a whole number from 1")
+    if not 1 <= steps_reach <= MOST_STEPS:
+        raise InputError(f"--steps-reach {steps_reach}", expected=f"a whole number from 1 to {MOST_STEPS}")
     layout = _load(file)
     sweeps = PAPER_SWEEPS if layout.name in shipped() else None
     results = compare(layout, steps_reach, sweeps)
@@ -80,8 +81,9 @@ def summarise(layout: "Maze", results: "list[Result]", steps_reach: int, sweeps:
 
 
 def _print(summary: dict[str, Any], folder: Path) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from stacq.terminal import Console
 
     sweeps = "until converged" if summary["sweeps"] is None else f"for {summary['sweeps']} sweeps"
     caption = f"learning rate {summary['learning_rate']} {sweeps}; means over the data states"

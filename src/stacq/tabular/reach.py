@@ -21,6 +21,8 @@ from stacq.tabular.mdp import (
 )
 from stacq.tabular.solve import Table
 
+MOST_STEPS = 100  # every path is kept whole
+
 
 def k_step(reach: Reachability, k: int, *, exactly: bool = False) -> Reachability:
     """SR^(k) of appendix H before its restriction to D: the states some path of at most k steps leads to."""
@@ -164,5 +166,5 @@ def _collected(layers: list[_Layer], final: BoolArray, discount: float, k: int) 
 
 
 def _check_steps(k: int) -> None:
-    if k < 1:
-        raise InputError(f"reachability over {k} steps", expected="at least one step")
+    if not 1 <= k <= MOST_STEPS:
+        raise InputError(f"reachability over {k} steps", expected=f"at least one step, and at most {MOST_STEPS}")

@@ -8,11 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import Damaged, read_artefact, remove_artefact, write_artefact
+from stacq.artefacts import Damaged, damaged, read_artefact, remove_artefact, write_artefact
 from stacq.errors import InputError
+from stacq.outside import has_shape
 
 KIND = "checkpoint"
 KEPT = 2
+FACTS = {KIND: {"step": int}, "snapshot": {"step": int, "alive": [bool]}}  # what manifests hold, by kind
 
 
 class Checkpoint(NamedTuple):
@@ -31,10 +33,12 @@ def save_tree(directory: Path, kind: str, tree: Any, facts: dict[str, Any]) -> N
 def load_tree(directory: Path, kind: str, like: Any) -> tuple[Any, dict[str, Any]]:
     """What `save_tree` wrote, in the structure of `like`; refused if damaged or of another structure."""
     artefact = read_artefact(directory, kind)
+    if not has_shape(artefact.config, FACTS.get(kind, {})):
+        raise damaged(directory, "its manifest does not say of which step it is")
     leaves, structure = jax.tree_util.tree_flatten_with_path(like)
     names = [f"{place:03d}{jax.tree_util.keystr(path)}" for place, (path, _) in enumerate(leaves)]
-    shapes = {name: leaf.shape for name, (_, leaf) in zip(names, leaves, strict=True)}
-    if {name: value.shape for name, value in artefact.arrays.items()} != shapes:
+    shapes = {name: (leaf.shape, leaf.dtype) for name, (_, leaf) in zip(names, leaves, strict=True)}
+    if {name: (value.shape, value.dtype) for name, value in artefact.arrays.items()} != shapes:
         raise InputError(
             f"this {kind} is of another run, or of another version of stacq: its arrays have other names or shapes",
             where=directory,

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 
 from stacq.algos.algorithm import Algorithm, Phase, Sizes
 from stacq.algos.world import World
-from stacq.errors import InputError
+from stacq.errors import SEED_END, InputError, check_whole
 from stacq.policies import Space
 from stacq.training.loop import zero_sums
 from stacq.types import Precision
 from stacq.workers import available_cores
 
-SEED_END = 2**31  # seeds are 32-bit numbers to the compiled loop
+MOST_STEPS = 2**31 - 1  # steps are 32-bit numbers to the compiled loop
+MOST_EVALUATIONS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -73,15 +74,19 @@ def check_schedule(algorithm: Algorithm, config: Any, schedule: Schedule) -> Non
     seeds = schedule.seeds
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= SEED_END:
         raise InputError(f"seeds {seeds}", expected=f"different whole numbers from 0 below {SEED_END:,}", fix="use 0")
-    for phase in algorithm.phases(config):
+    phases, where = algorithm.phases(config), algorithm.name
+    check_whole("steps", total_steps(phases), 1, MOST_STEPS, where=where, fix="choose other --steps")
+    for phase in phases:
         turn = len(phase.updates)
         if phase.steps < 1 or phase.steps % turn or schedule.eval_every < 1 or schedule.eval_every % turn:
             raise InputError(
                 f"{phase.steps} steps, evaluated every {schedule.eval_every}",
-                where=algorithm.name,
+                where=where,
                 expected=f"multiples of {turn}, at least {turn}",
                 fix="choose other --steps or --eval-every",
             )
+        times, fix = phase.steps // schedule.eval_every, "choose a larger --eval-every"
+        check_whole("number of evaluations", times, 0, MOST_EVALUATIONS, where=where, fix=fix)
 
 
 def check_actions(task: Task) -> None:
