@@ -235,6 +235,7 @@ def test_the_revision_of_a_foreign_tree_is_not_asked_for(tmp_path: Path) -> None
     project = tmp_path / "project"
     subprocess.run(["git", "init", "-q", project], check=True)
     subprocess.run(["git", "-C", project, "config", "core.fsmonitor", str(hook)], check=True)
-    script = f"import sys; sys.path.insert(0, {str(site)!r}); from stacq.runs.directory import environment_facts as f; print(f())"
+    script = f"import sys; sys.path.insert(0, {str(site)!r})\n"
+    script += "from stacq.runs.directory import environment_facts as f; print(f())"
     done = subprocess.run([sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True)
     assert "'git_revision': None" in done.stdout and not (tmp_path / "ran").exists()

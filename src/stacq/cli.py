@@ -471,9 +471,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(stopped, 130)
     except (MemoryError, OSError, RuntimeError, ImportError) as error:
         told = memory_error(error) or too_long(error)
-        if told is None:
+        if told is not None:
+            _fail(f"error: {told}", 2)
+        if not isinstance(error, MemoryError):
             raise
-        _fail(f"error: {told}", 2)
+        _fail(f"error: there is not enough memory: {error}".removesuffix(": "), 1)
 
 
 def parse(arguments: Sequence[str]) -> Any:
