@@ -5,10 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.wrappers import TimeLimit
 
 from stacq import generate, load
 from stacq.data.behaviour import Uniform, load_behaviour, snapshots
-from stacq.data.generate import GROUP_ROWS, roll_out, streams
+from stacq.data.generate import GROUP_ROWS, _episode, roll_out, streams
 from stacq.data.registry import recipe
 from stacq.envs.gym import make_env
 
@@ -63,6 +64,17 @@ def test_rows_can_be_repeated_in_the_simulator() -> None:
         np.testing.assert_allclose(observation, dataset.next_observations[row], atol=1e-4)
         assert reward == pytest.approx(float(dataset.rewards[row]), abs=1e-3)
         assert terminated == dataset.terminals[row]
+
+
+@pytest.mark.parametrize(("spare", "terminal", "timeout"), [(1, True, False), (0, False, True), (-1, False, True)])
+def test_a_fall_at_the_time_limit_counts_as_the_time_limit(spare: int, terminal: bool, timeout: bool) -> None:
+    """D4RL's rule, with a hopper that falls one step before the limit, at it, or would have fallen one step later."""
+    bare = make_env("Hopper-v4").unwrapped
+    fall = len(_episode(bare, Uniform(3), np.random.default_rng(0)).rewards)
+    found = _episode(TimeLimit(bare, fall + spare), Uniform(3), np.random.default_rng(0))
+    assert len(found.rewards) == fall + min(spare, 0) and 5 < fall < 100
+    assert found.terminals.tolist() == [False] * (len(found.rewards) - 1) + [terminal]
+    assert found.timeouts.tolist() == [False] * (len(found.rewards) - 1) + [timeout]
 
 
 def test_a_file_that_is_there_is_kept() -> None:

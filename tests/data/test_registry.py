@@ -63,6 +63,16 @@ def test_normalised_scores() -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "random", "expert"),
+    [("hopper", -20.272305, 3234.3), ("walker2d", 1.629008, 4592.3), ("halfcheetah", -280.178953, 12135.0)],
+)
+def test_references_are_d4rls(body: str, random: float, expert: float) -> None:
+    """As D4RL prints them: a wrong digit here would shift every score of a body."""
+    middle = (random + expert) / 2
+    assert [normalised_score(TASKS[body], value) for value in (random, middle, expert)] == pytest.approx([0, 50, 100])
+
+
+@pytest.mark.parametrize(
     ("name", "key"),
     [
         ("Hopper-v4", "hopper"),
