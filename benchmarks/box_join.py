@@ -15,9 +15,9 @@ from importlib.util import find_spec
 import jax
 import numpy as np
 
+from stacq.core.types import Float32s, Ints
 from stacq.reach.config import Engine
 from stacq.reach.join import BoxIndex, box_join, typical_widths
-from stacq.types import Float32s, Ints
 
 DIMS, POSITIONS = 17, 8
 EPISODE, HARMONICS, MOODS = 1000, 3, 2

@@ -33,16 +33,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq import generate, load
+from stacq.core.types import Bools, Float32s, Ints
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import PRECISION, Dynamics
 from stacq.nn.mlp import MLP
 from stacq.reach.build import ACTIONS as USUAL
 from stacq.reach.build import BLOCKS, STATES
 from stacq.reach.config import Estimator
-from stacq.reach.criterion import Criterion, Device, Pairs, device_of, plain_errors
+from stacq.reach.criterion import Candidates, Criterion, Device, device_of, plain_errors
 from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.ranges import PAIRS_AT_ONCE, range_actions, ranges, widened
-from stacq.types import Bools, Float32s, Ints
 
 CORES = 2
 EPSILON, NEAR = 0.1, 1e-4  # threshold, and how close to it or to a face rounding may decide; in ranges
@@ -169,20 +169,20 @@ def our_boxes(dynamics: Dynamics, s: Float32s, actions: Float32s) -> tuple[Float
     return low, high
 
 
-def our_join(case: Case) -> Pairs:
+def our_join(case: Case) -> Candidates:
     candidates = np.flatnonzero(case.known)
     index = BoxIndex(case.s_next[candidates], widths=typical_widths(case.low, case.high))
     indptr, hits = index.query(case.low, case.high)
     place = np.repeat(np.arange(len(case.anchors)), np.diff(indptr))
-    return Pairs(case.s, case.s_next, case.anchors, case.sizes(), place, candidates[hits])
+    return Candidates(case.s, case.s_next, case.anchors, case.sizes(), place, candidates[hits])
 
 
-def our_agreement(device: Device, pairs: Pairs) -> Ints:
+def our_agreement(device: Device, pairs: Candidates) -> Ints:
     """Pairs that pass, as keys."""
     return keys(pairs.only(Criterion("linf", EPSILON).accepts(device, pairs)))
 
 
-def keys(pairs: Pairs) -> Ints:
+def keys(pairs: Candidates) -> Ints:
     """One number per pair of rows."""
     return pairs.anchors[pairs.place] * len(pairs.s) + pairs.rows
 
@@ -324,7 +324,7 @@ def located(case: Case, found: Ints) -> tuple[Ints, Ints]:
 
 
 def near_threshold(device: Device, case: Case, found: Ints) -> Bools:
-    pairs = Pairs(case.s, case.s_next, case.anchors, case.sizes(), *located(case, found))
+    pairs = Candidates(case.s, case.s_next, case.anchors, case.sizes(), *located(case, found))
     close: Bools = np.abs(plain_errors(device, pairs).max(axis=1) - EPSILON) <= NEAR
     return close
 

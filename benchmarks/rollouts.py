@@ -8,11 +8,11 @@ Each figure is a ratio of rates measured in turn, worker start-up included unles
 import statistics
 import time
 
+from stacq.core.workers import WorkerPool, available_cores
 from stacq.data.behaviour import load_behaviour
 from stacq.data.generate import Group, roll_out, roll_out_group
 from stacq.data.registry import TASKS, recipe
-from stacq.evaluation import evaluate, run_episode
-from stacq.workers import WorkerPool, available_cores
+from stacq.evaluation.rollouts import evaluate, run_episode
 
 EPISODES, ROWS, ROUNDS = 40, 120_000, 3
 

@@ -35,10 +35,10 @@ import numpy as np
 from stacq import algos
 from stacq.algos.algorithm import Sizes
 from stacq.algos.world import Extras, World, pack_rows
+from stacq.core.types import Array, Precision
 from stacq.nn.mlp import frozen_for, init_ensemble
 from stacq.nn.precision import PRECISIONS
 from stacq.training.loop import Carry, compiled_advance, init_states, zero_sums
-from stacq.types import Array, Precision
 
 STATE, ACTION = 17, 6
 ROWS = 100_000

@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq import Dataset, generate, load
+from stacq.core.types import Float32s
 from stacq.dynamics.fit import DEFAULT, PAPER, Curve, Fit, FitConfig, fit
 from stacq.dynamics.models import forward_mean
 from stacq.reach.agreement import residuals
 from stacq.reach.ranges import range_actions, ranges, widened
-from stacq.types import Float32s
 
 VARIANTS = {
     "default": DEFAULT,

@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq import load
+from stacq.core.types import Floats, Ints
 from stacq.dynamics.models import Dynamics, Models, forward_mean
-from stacq.types import Floats, Ints
 
 ROWS = 3_000
 START = 10  # steps of an episode that count as its start

@@ -25,6 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq import Dataset, load
+from stacq.core.types import Array, Float32s, Float64s, Ints
+from stacq.core.workers import WorkerPool
 from stacq.dynamics.fit import FitConfig, _hold_out
 from stacq.dynamics.models import Dynamics, Models, forward_members, inverse_mean
 from stacq.envs.gym import make_env
@@ -33,8 +35,6 @@ from stacq.reach.calibration import Calibration, refined
 from stacq.reach.config import Estimator
 from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.ranges import range_actions, ranges, widened
-from stacq.types import Array, Float32s, Float64s, Ints
-from stacq.workers import WorkerPool
 
 BODIES = {"hopper": "Hopper-v4", "walker2d": "Walker2d-v4", "halfcheetah": "HalfCheetah-v4"}
 SEED = 42

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from stacq import Dataset, load
+from stacq.core.types import Bools
 from stacq.data.generate import streams
 from stacq.data.registry import BODIES, QUALITIES, TASKS, normalised_score, recipe
-from stacq.types import Bools
 
 STATISTICS = json.loads(Path(__file__).with_name("d4rl_v2_observation_statistics.json").read_text())
 

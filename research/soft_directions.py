@@ -27,7 +27,8 @@ from reachability_truth import BODIES, Simulator
 from stacq import load
 from stacq.algos.common import act
 from stacq.algos.stacq import Config, actor_value
-from stacq.artefacts import read_artefact
+from stacq.core.artefacts import read_artefact
+from stacq.core.types import Bools, Float32s, Floats
 from stacq.data.behaviour import TanhGaussian, load_behaviour
 from stacq.data.registry import normalised_score, task_of
 from stacq.dynamics.models import Dynamics, Models, forward_mean
@@ -36,7 +37,6 @@ from stacq.nn.mlp import MLP
 from stacq.runs.finished import CONFIG
 from stacq.training.checkpoints import KIND
 from stacq.training.resume import CHECKPOINTS
-from stacq.types import Bools, Float32s, Floats
 
 ROWS = 1_500
 AT_BOUND = 0.99

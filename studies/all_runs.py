@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from stacq.files import write_text
+from stacq.core.files import write_text
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results" / "training.jsonl"

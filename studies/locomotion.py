@@ -26,7 +26,7 @@ import jax
 import numpy as np
 
 from stacq import ConsoleReporter, Dataset, Options, ReachConfig, Stages, algos, generate, load, train
-from stacq.files import write_text
+from stacq.core.files import write_text
 from stacq.pipeline.models import reach_dataset
 from stacq.pipeline.options import RecipeName
 from stacq.pipeline.plan import make_plan

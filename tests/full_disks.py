@@ -24,13 +24,13 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from arrays import logged
-from stacq.artefacts import kept_arrays, write_artefact
+from stacq.core.artefacts import kept_arrays, write_artefact
+from stacq.core.errors import InputError
+from stacq.core.files import write_json
 from stacq.data.border import from_arrays
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.minari_write import write_minari
-from stacq.errors import InputError
-from stacq.files import write_json
 from stacq.policies import Policy
 from stacq.report.summary_figure import save_figure
 from stacq.runs.directory import Run

@@ -15,12 +15,12 @@ import pytest
 
 from arrays import logged
 from stacq import Conventions, InputError, Options, Policy, evaluate, load
+from stacq.core.files import write_json
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.minari import read_minari
 from stacq.data.minari_write import write_minari
 from stacq.envs.gym import make_env
 from stacq.envs.ids import StoredId
-from stacq.files import write_json
 from stacq.pipeline.plan import make_plan
 from stacq.runs.finished import read_finished
 

@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 
     from stacq.algos import register as register
     from stacq.algos.algorithm import Algorithm as Algorithm
+    from stacq.core.errors import InputError as InputError
+    from stacq.core.normaliser import Normaliser as Normaliser
     from stacq.data.border import Conventions as Conventions
     from stacq.data.border import from_arrays as from_arrays
     from stacq.data.dataset import Dataset as Dataset
     from stacq.data.generate import generate as generate
     from stacq.data.load import load as load
-    from stacq.data.normaliser import Normaliser as Normaliser
     from stacq.dynamics.models import Dynamics as Dynamics
-    from stacq.errors import InputError as InputError
-    from stacq.evaluation import EpisodeRecord as EpisodeRecord
-    from stacq.evaluation import evaluate as evaluate
+    from stacq.evaluation.recording import rollout as rollout
+    from stacq.evaluation.rollouts import EpisodeRecord as EpisodeRecord
+    from stacq.evaluation.rollouts import evaluate as evaluate
     from stacq.pipeline.console import ConsoleReporter as ConsoleReporter
     from stacq.pipeline.options import Options as Options
     from stacq.pipeline.options import Stages as Stages
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from stacq.policies import Policy as Policy
     from stacq.reach.build import reachable_sets as reachable_sets
     from stacq.reach.config import ReachConfig as ReachConfig
-    from stacq.recording import rollout as rollout
 
     __version__ = version("stacq")
 
@@ -42,21 +42,21 @@ _HOMES = {
     "Conventions": "stacq.data.border",
     "Dataset": "stacq.data.dataset",
     "Dynamics": "stacq.dynamics.models",
-    "EpisodeRecord": "stacq.evaluation",
-    "InputError": "stacq.errors",
-    "Normaliser": "stacq.data.normaliser",
+    "EpisodeRecord": "stacq.evaluation.rollouts",
+    "InputError": "stacq.core.errors",
+    "Normaliser": "stacq.core.normaliser",
     "Options": "stacq.pipeline.options",
     "Policy": "stacq.policies",
     "ReachConfig": "stacq.reach.config",
     "Reporter": "stacq.pipeline.reporter",
     "Stages": "stacq.pipeline.options",
-    "evaluate": "stacq.evaluation",
+    "evaluate": "stacq.evaluation.rollouts",
     "from_arrays": "stacq.data.border",
     "generate": "stacq.data.generate",
     "load": "stacq.data.load",
     "reachable_sets": "stacq.reach.build",
     "register": "stacq.algos",
-    "rollout": "stacq.recording",
+    "rollout": "stacq.evaluation.recording",
     "train": "stacq.pipeline.train",
 }
 __all__ = [*_HOMES, "__version__"]

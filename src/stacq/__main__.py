@@ -32,7 +32,7 @@ STOPPED = (130, 143)  # by Ctrl-C, by SIGTERM
 
 def main() -> None:
     try:
-        from stacq.surroundings import complete_streams, forget, forget_errors_untold, output_is_lost
+        from stacq.core.surroundings import complete_streams, forget, forget_errors_untold, output_is_lost
 
         complete_streams()
         _run()

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 import tyro
 from tyro.conf import OmitArgPrefixes, Positional, arg, subcommand
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
+from stacq.core.printable import printable_lines
 from stacq.pipeline.options import Comparison, Options, RecipeName, Stages
-from stacq.printable import printable_lines
 
 if TYPE_CHECKING:
     from stacq.data.border import Conventions
-    from stacq.jobs import Candidate
+    from stacq.pipeline.score import Candidate
 
 ACTORS = ".npz"  # files of stochastic actors, several in one
 KEPT = "the episodes finished so far are kept in the run directory"
@@ -80,7 +80,8 @@ class Inspect:
 
         dataset = load(self.source, conventions=self.bounds.conventions)
         if self.env is not None:
-            from stacq.envs.gym import check_match, facts_of, make_env
+            from stacq.data.match import check_match
+            from stacq.envs.gym import facts_of, make_env
 
             check_match(dataset, facts_of(make_env(self.env), self.env))
         _tell(f"picture: {show(dataset, self.out)}")
@@ -105,7 +106,7 @@ class Generate:
 
     def run(self) -> None:
         from stacq.data.registry import recipe
-        from stacq.jobs import generate_with_progress
+        from stacq.pipeline.score import generate_with_progress
 
         plan = recipe(self.name, size=self.size, seed=self.seed)
         _tell(f"{plan.info.name}: {generate_with_progress(plan, self.workers, self.force)}")
@@ -134,7 +135,7 @@ class RollOut:
     """Write over a file that is there."""
 
     def run(self) -> None:
-        from stacq.recording import record
+        from stacq.evaluation.recording import record
 
         candidates, _, env, _ = _candidates(self.policy, self.env)
         path = record(
@@ -168,10 +169,10 @@ class Download:
     STOPPED: ClassVar[str] = "what arrived is kept, and the same command goes on from there"
 
     def run(self) -> None:
+        from stacq.core.progress import progress
         from stacq.data.download import download
         from stacq.data.pins import told_pin
         from stacq.data.registry import find
-        from stacq.progress import progress
 
         warnings: list[str] = []
         with progress(f"downloading {self.name}", None, "bytes") as update:
@@ -243,7 +244,7 @@ class Evaluate:
     STOPPED: ClassVar[str] = KEPT
 
     def run(self) -> None:
-        from stacq.jobs import Scoring, score_policies
+        from stacq.pipeline.score import Scoring, score_policies
 
         candidates, algorithm, env, dataset = _candidates(self.policy, self.env)
         score_policies(
@@ -395,7 +396,7 @@ class ReportPage:
     title: str = "Training runs"
 
     def run(self) -> None:
-        from stacq.files import exists
+        from stacq.core.files import exists
         from stacq.report.page import write_page
         from stacq.runs.summary import read_run
 
@@ -445,12 +446,12 @@ DESCRIPTION = "State-constrained offline reinforcement learning."
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse, run, and turn every expected way of failing into a sentence and an exit code."""
     verb = parse(sys.argv[1:] if arguments is None else arguments)
-    from stacq.evaluation import EvaluationFailed
-    from stacq.files import too_long
-    from stacq.interrupts import Terminated, terminate_as_interrupt
+    from stacq.core.files import too_long
+    from stacq.core.interrupts import Terminated, terminate_as_interrupt
+    from stacq.core.surroundings import check_here, check_memory, memory_error
+    from stacq.core.workers import WorkerFailed
+    from stacq.evaluation.rollouts import EvaluationFailed
     from stacq.runs.failed import TrainingFailed
-    from stacq.surroundings import check_here, check_memory, memory_error
-    from stacq.workers import WorkerFailed
 
     stopped = f"stopped; {getattr(verb, 'STOPPED', 'nothing was written')}"
     try:
@@ -503,10 +504,10 @@ def _fail(message: str, code: int) -> None:
 
 def _candidates(name: str, env: str | None) -> "tuple[list[Candidate], str, str, str]":
     """What to score: policies, the algorithm's name, the environment, and the dataset if it is known."""
+    from stacq.core.files import exists
     from stacq.data.behaviour import PREFIX, load_behaviour, read_actor
     from stacq.data.registry import TASKS
-    from stacq.files import exists
-    from stacq.jobs import Candidate
+    from stacq.pipeline.score import Candidate
     from stacq.policies import Policy
 
     if name.startswith(PREFIX):

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq.algos.world import Batch, Extras, Pairs, Rows, World, gather, pack_rows
+from stacq.core.normaliser import Normaliser
+from stacq.core.types import Array, Bools, Float64s
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics, Models
 from stacq.nn.mlp import MLP, init_ensemble
 from stacq.reach.sets import ReachableSets
-from stacq.types import Array, Bools, Float64s
 
 S, A = 3, 2
 LENGTHS = (5, 4, 3)  # of the episodes in `small_world`

@@ -13,12 +13,12 @@ from stacq import algos
 from stacq.algos.algorithm import Sizes
 from stacq.algos.common import act, member_values
 from stacq.algos.world import World, make_world
+from stacq.core.types import Float64s
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics
+from stacq.reach.actions import leading_actions
 from stacq.reach.sets import ReachableSets
-from stacq.reach.ways import leading_actions
 from stacq.training.loop import Carry, advance, init_states
-from stacq.types import Float64s
 
 ADVANCE = jax.jit(advance, static_argnames="updates")
 
@@ -63,7 +63,7 @@ def world_of(dataset: Dataset, dynamics: Dynamics, sets: ReachableSets, room: in
     """With `room` for extras: worlds of one shape share a program."""
     sets.check(dataset)
     ways = leading_actions(dataset, dynamics, sets)
-    world = make_world(dataset, dynamics.normaliser, dynamics, sets, ways=ways)
+    world = make_world(dataset, dynamics.normaliser, dynamics, sets, actions=ways)
     extras = world.extras
     assert extras is not None
     more = max(room - len(extras.rows), 0)

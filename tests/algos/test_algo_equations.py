@@ -31,9 +31,9 @@ from stacq.algos import bc, stacq, td3bc
 from stacq.algos.common import Best, noisy, weight_of_values
 from stacq.algos.stacq import Edges
 from stacq.algos.world import Batch, World
+from stacq.core.types import Float64s
 from stacq.nn.learner import Learner
 from stacq.nn.mlp import MLP
-from stacq.types import Float64s
 
 KEY = jax.random.key(7)
 ROWS = (0, 4, 6, 8, 9, 4)  # the end of the task is among them, twice

@@ -28,9 +28,9 @@ from stacq.algos import onestep, stacq
 from stacq.algos.algorithm import Sizes
 from stacq.algos.common import Best
 from stacq.algos.world import Batch, World, pack_rows
+from stacq.core.types import Float64s
 from stacq.nn.learner import Learner
 from stacq.nn.mlp import MLP
-from stacq.types import Float64s
 
 KEY = jax.random.key(5)
 CLOSE: dict[str, Any] = {"rtol": 2e-5, "atol": 2e-6}

@@ -15,12 +15,12 @@ from scipy import stats
 
 from stacq.algos import stacq
 from stacq.algos.world import own_only
+from stacq.core.types import Float64s
 from stacq.data.dataset import Dataset
 from stacq.reach.sets import ReachableSets
 from stacq.tabular import lowest_return, reachable, scql, synchronous
 from stacq.tabular.maze import data_of, mdp_of, parse
 from stacq.tabular.mdp import reachability_of
-from stacq.types import Float64s
 
 # No trajectory but the third, of one step, arrives at the goal.
 MAZE = """

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from stacq.algos.world import Extras, Pairs, _spread_out, best_extra, draw_pairs
-from stacq.types import Array
+from stacq.core.types import Array
 
 DRAW = jax.jit(draw_pairs, static_argnums=3)
 SPREAD = jax.jit(_spread_out, static_argnums=2)

@@ -14,11 +14,11 @@ from probe_cases import actions, train, values, walk, world_of
 
 from stacq.algos import bc, onestep, stacq, td3bc
 from stacq.algos.world import make_world, own_only
+from stacq.core.normaliser import Normaliser
+from stacq.core.types import Float64s
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import Normaliser
 from stacq.reach.build import reachable_sets
 from stacq.reach.config import ReachConfig
-from stacq.types import Float64s
 
 STEP, GAMMA, COUNT, ROOM = 0.4, 0.9, 40, 256
 SHARED: dict[str, Any] = {"batch": 64, "hidden": (32, 32), "learning_rate": 3e-3}

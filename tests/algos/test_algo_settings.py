@@ -9,7 +9,7 @@ from stacq import algos
 from stacq.algos import bc, onestep, settings, stacq, td3bc
 from stacq.algos.algorithm import Shown
 from stacq.algos.settings import Preset, changed
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 
 ALGORITHMS = tuple(algos.BUILT_IN)
 

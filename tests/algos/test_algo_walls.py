@@ -9,13 +9,13 @@ from algo_cases import point_dynamics, recording
 from probe_cases import actions, train, world_of
 
 from stacq.algos import stacq
+from stacq.core.types import Float64s
 from stacq.data.dataset import Dataset
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import Dynamics
 from stacq.reach.build import reachable_sets
 from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets
-from stacq.types import Float64s
 
 STEP, FACE = 0.25, 0.1  # the wall is between x = -FACE and x = FACE
 MODELS = FitConfig(2, 2, hidden=(64, 64), batch=64, max_epochs=25, learning_rate=4e-3)

@@ -9,13 +9,13 @@ import pytest
 from algo_cases import S, listed, point_dynamics, random_dynamics, recording, sets_of
 
 from stacq.algos.world import Extras, draw_rows, folded, make_world, own_only, pair_slots
+from stacq.core.errors import InputError
+from stacq.core.normaliser import Normaliser
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics
-from stacq.errors import InputError
 from stacq.nn.mlp import frozen_for
+from stacq.reach.actions import leading_actions
 from stacq.reach.sets import ReachableSets, own_present
-from stacq.reach.ways import leading_actions
 
 LOW, HIGH = (-2.0, 0.5), (3.0, 0.75)
 
@@ -128,7 +128,7 @@ def grid_logs() -> Dataset:
 def extras_of(dataset: Dataset, dynamics: Dynamics, sets: ReachableSets) -> tuple[Extras, jax.Array]:
     """With the actions that lead there."""
     ways = leading_actions(dataset, dynamics, sets)
-    extras = make_world(dataset, dynamics.normaliser, dynamics, sets, ways=ways).extras
+    extras = make_world(dataset, dynamics.normaliser, dynamics, sets, actions=ways).extras
     assert extras is not None and extras.actions is not None
     return extras, extras.actions
 

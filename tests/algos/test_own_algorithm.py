@@ -12,7 +12,7 @@ import pytest
 from stacq import Algorithm, algos
 from stacq.algos import bc, td3bc
 from stacq.algos.algorithm import Needs, Variant
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "own-algorithm.md"
 SHORT = ("--steps", "60", "--eval-every", "20", "--episodes", "2", "--seeds", "2")

@@ -19,10 +19,10 @@ import h5py
 import numpy as np
 import pytest
 
+from stacq.core.errors import InputError
 from stacq.data.download import download
 from stacq.data.load import cached_file
 from stacq.data.registry import find
-from stacq.errors import InputError
 
 INFO = replace(find("hopper-medium-v2"), size=None, sha256=None)  # nothing is known of its bytes
 REMOTE = "gym_mujoco_v2/hopper_medium-v2.hdf5"

@@ -23,11 +23,11 @@ from loopback import (
     sha256,
     status,
 )
+from stacq.core.errors import InputError
 from stacq.data.arrival import end_of_data
 from stacq.data.download import download
 from stacq.data.hdf5 import SIGNATURE
 from stacq.data.load import cached_file
-from stacq.errors import InputError
 
 pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.filterwarnings("ignore:nothing vouches")]
 

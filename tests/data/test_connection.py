@@ -29,10 +29,10 @@ from loopback import (
     status,
     stream,
 )
+from stacq.core.errors import InputError
 from stacq.data import registry
 from stacq.data.connection import OVERHEAD
 from stacq.data.download import LEAST_SPEED, TIME_LIMIT, download
-from stacq.errors import InputError
 
 pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.filterwarnings("ignore:nothing vouches")]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from loopback import FAST, INFO, LARGE, PAYLOAD, REMOTE, Server, give, leftovers, ranges, sha256, status
+from stacq.core.errors import InputError
 from stacq.data.connection import CHUNK
 from stacq.data.download import download
 from stacq.data.load import cached_file
-from stacq.errors import InputError
 
 pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.filterwarnings("ignore:nothing vouches")]
 

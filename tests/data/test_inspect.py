@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 from rich.console import Console
 
+from stacq.core.errors import InputError
+from stacq.core.types import Array, Bools, Float64s, Floats
 from stacq.data import inspect
 from stacq.data.border import Conventions, from_arrays
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import Summary, count_duplicates, histogram, sample_rows, saturation, spread, summarise
-from stacq.errors import InputError
 from stacq.report.inspect import show
 from stacq.report.summary_figure import draw_summary, save_figure
 from stacq.report.summary_text import print_summary
-from stacq.types import Array, Bools, Float64s, Floats
 
 
 def hand_made() -> Dataset:

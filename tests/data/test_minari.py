@@ -17,11 +17,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from stacq.core.errors import InputError
 from stacq.data.border import Conventions, from_arrays
 from stacq.data.dataset import Dataset
 from stacq.data.minari import read_minari
 from stacq.data.minari_write import write_minari
-from stacq.errors import InputError
 
 minari = pytest.importorskip("minari")
 gymnasium = pytest.importorskip("gymnasium")

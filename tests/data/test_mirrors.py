@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from loopback import FAST, INFO, PAYLOAD, REMOTE, Server, give, status
+from stacq.core.errors import InputError
 from stacq.data.download import download
 from stacq.data.load import cached_file
 from stacq.data.mirrors import DEFAULT_MIRRORS, mirror_urls
 from stacq.data.registry import DATASETS, find
-from stacq.errors import InputError
 
 pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.filterwarnings("ignore:nothing vouches")]
 

@@ -10,11 +10,11 @@ import pytest
 
 from loopback import FAST, INFO, PAYLOAD, Server, give, hdf5, leftovers, sha256, status
 from stacq.cli import main
+from stacq.core.errors import InputError
 from stacq.data.download import download
 from stacq.data.load import cached_file
 from stacq.data.pins import Pin, pin, pinned, told_pin
 from stacq.data.registry import DATASETS, DatasetInfo
-from stacq.errors import InputError
 from stacq.report.catalogue import print_catalogue
 
 pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.filterwarnings("ignore:nothing vouches")]

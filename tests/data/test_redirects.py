@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from loopback import DRIPS, FAST, INFO, PAYLOAD, Server, give, leave_part, leftovers, ranges, status, stream
+from stacq.core.errors import InputError
 from stacq.data.download import download
 from stacq.data.load import cached_file
-from stacq.errors import InputError
 
 pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.filterwarnings("ignore:nothing vouches")]
 

@@ -30,11 +30,11 @@ from loopback import (
     status,
     wait_until,
 )
+from stacq.core.errors import InputError
 from stacq.data.connection import CHUNK
 from stacq.data.download import download
 from stacq.data.load import cached_file
 from stacq.data.transfer import LONGEST_WAIT
-from stacq.errors import InputError
 
 pytestmark = [pytest.mark.usefixtures("cache"), pytest.mark.filterwarnings("ignore:nothing vouches")]
 

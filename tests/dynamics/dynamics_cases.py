@@ -5,12 +5,12 @@ from collections.abc import Sequence
 import jax.numpy as jnp
 import numpy as np
 
+from stacq.core.normaliser import Normaliser
+from stacq.core.types import Float32s
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import Normaliser
 from stacq.dynamics.fit import Fit
 from stacq.dynamics.models import Dynamics, Models
 from stacq.nn.mlp import MLP
-from stacq.types import Float32s
 
 A = np.array([[1, 0.25], [0, 1]], dtype=np.float32)
 B = np.array([[0.5, 0], [0, 0.25]], dtype=np.float32)

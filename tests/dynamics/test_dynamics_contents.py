@@ -12,8 +12,8 @@ from safetensors.numpy import load_file, save_file
 from dynamics_cases import known_fit, linear_data
 from odd import variants
 from stacq import Dynamics, InputError, ReachConfig, reachable_sets
-from stacq.artefacts import ARRAYS, MANIFEST, Damaged, read_artefact
-from stacq.files import content_hash
+from stacq.core.artefacts import ARRAYS, MANIFEST, Damaged, read_artefact
+from stacq.core.files import content_hash
 
 DATA = linear_data([30, 30])
 

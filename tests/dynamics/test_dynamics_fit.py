@@ -10,15 +10,15 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from dynamics_cases import linear_data
-from stacq.artefacts import ARRAYS, MANIFEST, write_artefact
+from stacq.core.artefacts import ARRAYS, MANIFEST, write_artefact
+from stacq.core.errors import InputError
+from stacq.core.files import content_hash
+from stacq.core.normaliser import Normaliser
+from stacq.core.types import Float32s, Floats
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import Normaliser
 from stacq.dynamics import fit as fitting
 from stacq.dynamics.fit import PRESETS, Curve, Fit, FitConfig, fit
 from stacq.dynamics.models import KIND, Dynamics
-from stacq.errors import InputError
-from stacq.files import content_hash
-from stacq.types import Float32s, Floats
 
 CONFIG = FitConfig(forward_members=3, inverse_members=2, hidden=(16,), learning_rate=1e-2, max_epochs=30, batch=32)
 # Steps too long to settle: members stop early, and not all at once.

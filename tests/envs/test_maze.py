@@ -16,10 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stacq import InputError, Policy, evaluate, load
+from stacq.core.types import Bools, Float32s, Floats
 from stacq.data.dataset import Dataset
+from stacq.data.match import check_match
+from stacq.data.maze import maze_dataset
 from stacq.data.registry import find, recipe, task_of
 from stacq.envs import maze as mazes
-from stacq.envs.gym import check_match, facts_of, make_env
+from stacq.envs.gym import facts_of, make_env
 from stacq.envs.maze import (
     ENV_IDS,
     MARGIN,
@@ -28,7 +31,6 @@ from stacq.envs.maze import (
     MazeEnv,
     data_cells,
     layout_of,
-    maze_dataset,
     picture,
     step,
     success_by_cell,
@@ -36,7 +38,6 @@ from stacq.envs.maze import (
 from stacq.tabular.compare import PAPER_SWEEPS, compare
 from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, MOVES, Cell, Maze, parse
 from stacq.tabular.maze import load as load_maze
-from stacq.types import Bools, Float32s, Floats
 
 NAMES = ("stitching", "sparse")
 SHIPPED = {name: load_maze(name) for name in NAMES}

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 
+from stacq.core.types import Precision
 from stacq.nn.mlp import each_member, frozen_for, init_ensemble, init_mlp
 from stacq.nn.precision import _cpu_multiplies_bfloat16, precision_text, products_of
-from stacq.types import Precision
 
 
 @pytest.mark.parametrize(

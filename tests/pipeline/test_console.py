@@ -7,8 +7,8 @@ from training_cases import options, plan
 
 from stacq import algos
 from stacq.algos.settings import changed, preset
+from stacq.core.terminal import Console
 from stacq.pipeline.console import TrainingDisplay, duration, settings_text
-from stacq.terminal import Console
 from stacq.training.pace import Report
 
 

@@ -18,12 +18,12 @@ from training_cases import (
 )
 
 from stacq.algos.algorithm import Shown
-from stacq.errors import InputError
-from stacq.evaluation import Counting
+from stacq.core.errors import InputError
+from stacq.evaluation.rollouts import Counting
 from stacq.pipeline.options import Options
 from stacq.pipeline.plan import make_plan
 from stacq.pipeline.stages import make_task
-from stacq.reach.ways import CHUNK
+from stacq.reach.actions import CHUNK
 
 
 def robust(alpha: float) -> Options:

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stacq.core.types import Bools, Float64s, Ints
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics, Models
 from stacq.nn.mlp import MLP
-from stacq.types import Bools, Float64s, Ints
 
 NEAR = 3e-4  # a share of a bound, or of a range at a face: so near to it float32 may decide otherwise
 
@@ -131,7 +131,8 @@ def plain_errors(frame: Frame, s: Float64s, s_next: Float64s, sizes: Float64s, c
     """|f(s, I(s, s')) - s'| in ranges, [P, S]."""
     a = inverse(frame.models, s, s_next)
     a = np.minimum(np.maximum(a, frame.low), frame.high) if clip else a
-    return np.abs(forward(frame.models, s, a).mean(axis=0) - s_next) / sizes
+    errors: Float64s = np.abs(forward(frame.models, s, a).mean(axis=0) - s_next) / sizes
+    return errors
 
 
 def norms(errors: Float64s) -> dict[str, Float64s]:

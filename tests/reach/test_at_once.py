@@ -11,14 +11,14 @@ import pytest
 
 import stacq.data.generate
 import stacq.pipeline.models
+import stacq.reach.actions
 import stacq.reach.build
-import stacq.reach.ways
 from stacq import Dataset, generate
 from stacq.dynamics.models import Dynamics
 from stacq.pipeline.models import fit_dynamics
+from stacq.reach.actions import leading_actions
 from stacq.reach.build import reachable_sets
 from stacq.reach.config import ReachConfig
-from stacq.reach.ways import leading_actions
 from test_reach_build import learned
 
 WIDE = ReachConfig(estimator="corners", actions=0, epsilon=0.3)
@@ -77,7 +77,7 @@ def test_sets_and_the_actions_that_lead_there_are_found_once(monkeypatch: pytest
     np.testing.assert_array_equal(first.indices, second.indices)
     assert sum("another process is finding these sets" in each for each in said) == 1
     ways = at_once(
-        lambda: leading_actions(dataset, dynamics, first, log=said.append), stacq.reach.ways, "_found", monkeypatch
+        lambda: leading_actions(dataset, dynamics, first, log=said.append), stacq.reach.actions, "_found", monkeypatch
     )
     np.testing.assert_array_equal(*ways)
     assert sum("another process is finding these actions" in each for each in said) == 1

@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from stacq.core.errors import InputError
 from stacq.dynamics.models import Models, forward_mean, forward_members, inverse_mean
-from stacq.errors import InputError
 from stacq.nn.mlp import MLP
 from stacq.reach.calibration import Calibration, minimax_step, refined
 

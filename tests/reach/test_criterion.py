@@ -14,17 +14,17 @@ from rich.console import Console
 import reach_oracle as oracle
 import stacq.reach.build as module
 from stacq import Dataset, InputError
-from stacq.artefacts import read_artefact
+from stacq.core.artefacts import read_artefact
+from stacq.core.types import Ints
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import Dynamics
 from stacq.reach.build import reachable_sets, resolved
 from stacq.reach.calibration import Calibration
 from stacq.reach.config import ReachConfig
-from stacq.reach.criterion import Blocks, Criterion, Device, Pairs, calibrated, device_of, judged
+from stacq.reach.criterion import Blocks, Candidates, Criterion, Device, calibrated, device_of, judged
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching
 from stacq.report.reach_text import print_stitching
-from stacq.types import Ints
 from test_calibration import line_models
 from test_reach_build import walks
 
@@ -80,10 +80,10 @@ def test_equal_to_brute_force() -> None:
     assert min(each.sum() for each in alone) > 20
 
 
-def known_pairs(dynamics: Dynamics, rows: Ints) -> tuple[Device, Pairs]:
+def known_pairs(dynamics: Dynamics, rows: Ints) -> tuple[Device, Candidates]:
     frame, box = searched()
     s, s_next, sizes = (each.astype(np.float32) for each in (frame.s, frame.s_next, box.sizes[rows]))
-    pairs = Pairs(s, s_next, rows, sizes, np.arange(len(rows)), rows)
+    pairs = Candidates(s, s_next, rows, sizes, np.arange(len(rows)), rows)
     return device_of(dynamics, True, Blocks(64, 16)), pairs
 
 
@@ -102,7 +102,7 @@ def test_the_plain_test_keeps_what_a_poor_inverse_model_spoils() -> None:
     actions = np.linspace(-1, 1, 41, dtype=np.float32)[:, None]
     rows, step = np.arange(41), np.array([1, 2], dtype=np.float32)
     sizes = np.repeat(2 * step[None], 41, axis=0)
-    pairs = Pairs(np.zeros((41, 2), np.float32), actions * step, rows, sizes, rows, rows)
+    pairs = Candidates(np.zeros((41, 2), np.float32), actions * step, rows, sizes, rows, rows)
     device = Device(line_models(guess=0.0), -jnp.ones(1), jnp.ones(1), Blocks(64, 16))
     criterion = calibrated(device, pairs, recall=0.95, epsilon=0.1)
     assert criterion.bound == pytest.approx(0.5)
@@ -114,7 +114,7 @@ def test_the_worst_dimension_is_the_one_that_fails() -> None:
     rows = np.arange(8)
     goals = np.zeros((8, 2), dtype=np.float32)
     goals[:6, 1] = 0.5  # five sixths of them out of reach in dimension 1, the others in none
-    pairs = Pairs(np.zeros((8, 2), np.float32), goals, rows, np.ones((8, 2), np.float32), rows, rows)
+    pairs = Candidates(np.zeros((8, 2), np.float32), goals, rows, np.ones((8, 2), np.float32), rows, rows)
     device = Device(line_models(guess=0.0), -jnp.ones(1), jnp.ones(1), Blocks(4, 4))
     found = judged(Criterion("linf", 0.1), device, pairs, False)
     assert (found.recall, found.worst_dimension) == (0.25, 1)
@@ -122,7 +122,7 @@ def test_the_worst_dimension_is_the_one_that_fails() -> None:
 
 def test_no_pairs_are_no_trouble() -> None:
     none = np.zeros(0, dtype=np.int64)
-    pairs = Pairs(np.zeros((1, 2), np.float32), np.zeros((1, 2), np.float32), np.zeros(1, np.int64),
+    pairs = Candidates(np.zeros((1, 2), np.float32), np.zeros((1, 2), np.float32), np.zeros(1, np.int64),
                   np.ones((1, 2), np.float32), none, none)  # fmt: skip
     device = Device(line_models(guess=0.0), -jnp.ones(1), jnp.ones(1), Blocks(4, 4))
     calibration = Calibration((1.0, 1.0), 0.1, 1.0, 1.0, 0)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from rtree import index
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
+from stacq.core.types import Float32s, Ints
 from stacq.reach import join, join_cpu, join_gpu
 from stacq.reach.config import Engine
 from stacq.reach.join import BoxIndex, box_join, brute_force, typical_widths
-from stacq.types import Float32s, Ints
 
 Problem = tuple[Float32s, Float32s, Float32s]  # points, low, high
 Join = tuple[Ints, Ints]

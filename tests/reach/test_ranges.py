@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import stacq.reach.ranges as module
+from stacq.core.types import Float32s
 from stacq.dynamics.models import Models, forward_mean
 from stacq.nn.mlp import init_ensemble
 from stacq.reach.ranges import range_actions, ranges, widened
-from stacq.types import Float32s
 
 STATE, ACTION = 5, 3
 LOW, HIGH = np.full(ACTION, -1, np.float32), np.array([1, 2, 3], np.float32)

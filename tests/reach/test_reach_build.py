@@ -16,13 +16,13 @@ import pytest
 import reach_oracle as oracle
 import stacq.reach.build as module
 from stacq import Conventions, Dataset, InputError, Normaliser, from_arrays
-from stacq.artefacts import cache_directory, read_artefact
+from stacq.core.artefacts import cache_directory, read_artefact
 from stacq.dynamics.fit import FitConfig, fit
 from stacq.dynamics.models import Dynamics, Models
 from stacq.nn.mlp import MLP
 from stacq.reach.build import kept_at, reachable_sets, resolved
 from stacq.reach.config import ReachConfig
-from stacq.reach.criterion import Pairs
+from stacq.reach.criterion import Candidates
 from stacq.reach.ranges import box_sizes, widened
 from stacq.reach.sets import ReachableSets, own_present
 
@@ -282,7 +282,7 @@ def test_a_calibration_is_judged_on_rows_that_it_has_not_seen(monkeypatch: pytes
         keep = getattr(module, name)
 
         def noting(*arguments: Any, name: str = name, keep: Any = keep, **options: Any) -> Any:
-            seen[name] = set(next(each for each in arguments if isinstance(each, Pairs)).rows.tolist())
+            seen[name] = set(next(each for each in arguments if isinstance(each, Candidates)).rows.tolist())
             return keep(*arguments, **options)
 
         monkeypatch.setattr(module, name, noting)

@@ -12,12 +12,12 @@ from safetensors.numpy import load_file, save_file
 from dynamics_cases import linear_data
 from odd import variants
 from stacq import InputError
-from stacq.artefacts import ARRAYS, MANIFEST, Damaged
-from stacq.files import content_hash
+from stacq.core.artefacts import ARRAYS, MANIFEST, Damaged
+from stacq.core.files import content_hash
+from stacq.core.terminal import Console
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching
 from stacq.report.reach_text import print_stitching
-from stacq.terminal import Console
 
 DATA = linear_data([30, 30])
 KNOWN = {"rows": 5, "held_out": True, "recall": 0.5, "worst_dimension": 1}

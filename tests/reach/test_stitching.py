@@ -9,8 +9,8 @@ import pytest
 from matplotlib.collections import LineCollection
 
 from stacq import Dataset, InputError, load
-from stacq.artefacts import cache_directory
 from stacq.cli import main
+from stacq.core.artefacts import cache_directory
 from stacq.data.hdf5 import write_hdf5
 from stacq.dynamics.fit import PRESETS
 from stacq.dynamics.models import KIND, Dynamics

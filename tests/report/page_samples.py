@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from stacq.evaluation import EpisodeRecord
+from stacq.core.types import Float64s
+from stacq.evaluation.rollouts import EpisodeRecord
 from stacq.report.page import MazePicture, Rollout, RunSummary, write_page
 from stacq.tabular.maze import Cell, Maze, load
-from stacq.types import Float64s
 
 ENVIRONMENT = {
     "command": ["/home/someone/.venv/bin/stacq", "train", "hopper-medium-v2", "--algorithm", "stacq", "--seeds", "5"],

@@ -21,8 +21,8 @@ import page_samples as samples
 import pytest
 from page_browser import Page, chromium, find_browser
 
-from stacq.errors import InputError
-from stacq.evaluation import EpisodeRecord
+from stacq.core.errors import InputError
+from stacq.evaluation.rollouts import EpisodeRecord
 from stacq.report.page import MazePicture, RunSummary, aggregate, curve, page_text, read_run, write_page
 from stacq.report.page_again import command_text
 from stacq.report.page_charts import band, size_bins

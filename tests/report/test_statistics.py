@@ -11,7 +11,8 @@ import pytest
 import scipy.stats
 from rliable import library, metrics
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
+from stacq.core.types import Float64s
 from stacq.report import statistics
 from stacq.report.statistics import (
     Estimate,
@@ -27,7 +28,6 @@ from stacq.report.statistics import (
     probability_of_improvement,
     student_quantile,
 )
-from stacq.types import Float64s
 
 SHAPES = [(1, 1), (2, 1), (3, 1), (1, 7), (4, 3), (5, 9), (10, 2), (7, 13)]
 

@@ -11,8 +11,8 @@ from training_cases import (
     run_job,
 )
 
-from stacq.errors import InputError
-from stacq.files import write_json
+from stacq.core.errors import InputError
+from stacq.core.files import write_json
 from stacq.pipeline.console import describe_result
 from stacq.pipeline.trained import read_trained
 from stacq.report.page_sections import results_section

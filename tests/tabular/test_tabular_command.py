@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.command import maze
 
 

@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.maze import Maze, data_of, load, mdp_of, neighbours, parse, read, shipped
 
 SMALL = """\

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.mdp import (
     MDP,
     NOWHERE,

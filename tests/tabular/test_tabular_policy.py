@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.mdp import MDP, NOWHERE, IntArray, action_pairs, logged
 from stacq.tabular.policy import actions, arrives, clone, exact_inverse, greedy, next_states, returns
 from stacq.tabular.solve import bcql, qsa, qss, scql, synchronous

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.mdp import MDP, NOWHERE, logged, reachable
 from stacq.tabular.policy import arrives, greedy, returns
 from stacq.tabular.reach import best_paths, follow, k_step, path_values, scql_k

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.mdp import MDP, NOWHERE, logged, reachable, reachable_by_matrix
 from stacq.tabular.solve import bcql, qsa, qss, sampled, scql, state_constrained, sweep, synchronous
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.mdp import NOWHERE
 from stacq.tabular.solve import scql, synchronous
 from stacq.tabular.stochastic import StochasticMDP, expected_returns, likely_pairs, plan

@@ -24,9 +24,9 @@ from training_cases import (
     run_job,
 )
 
-from stacq.errors import InputError
-from stacq.files import home, replacing
-from stacq.interrupts import Terminated, terminate_as_interrupt
+from stacq.core.errors import InputError
+from stacq.core.files import home, replacing
+from stacq.core.interrupts import Terminated, terminate_as_interrupt
 from stacq.training.checkpoints import save_checkpoint, save_tree
 from stacq.training.evaluations import Evaluator, Snapshot
 from stacq.training.pace import Report
@@ -198,7 +198,7 @@ def test_a_kill_while_a_snapshot_is_removed(tmp_path: Path, monkeypatch: pytest.
             raise Stopped
 
     with monkeypatch.context() as patch, pytest.raises(Stopped):
-        patch.setattr("stacq.artefacts.shutil.rmtree", torn)
+        patch.setattr("stacq.core.artefacts.shutil.rmtree", torn)
         run_job(chosen, out=directory, workers=1)
     assert any((directory / "snapshots").iterdir())
     run_job(chosen, out=directory, workers=1, say=lambda _: None)

@@ -9,7 +9,7 @@ import pytest
 from training_cases import made_task, options
 
 from stacq.envs.maze import MazeEnv, data_cells
-from stacq.evaluation import Counting
+from stacq.evaluation.rollouts import Counting
 from stacq.runs.directory import Run, read_metrics
 from stacq.tabular.maze import load as load_maze
 from stacq.training.evaluations import Scoring

@@ -11,7 +11,7 @@ from training_cases import (
 )
 
 from stacq.algos.algorithm import Phase
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.runs.directory import Run
 from stacq.training.task import Schedule, stretches
 from stacq.training.train import train

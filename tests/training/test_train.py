@@ -9,9 +9,9 @@ import pytest
 from safetensors.numpy import load_file
 from training_cases import options, plan, run_job, run_train
 
+from stacq.core.files import content_hash
 from stacq.envs.maze import MazeEnv
-from stacq.evaluation import Counting, EvaluationFailed
-from stacq.files import content_hash
+from stacq.evaluation.rollouts import Counting, EvaluationFailed
 from stacq.policies import Policy
 from stacq.runs.directory import read_metrics, read_records
 from stacq.training.evaluations import Scoring

@@ -13,12 +13,12 @@ from training_cases import dataset, made_task, models, options, plan, run_job
 
 from stacq.algos.world import folded
 from stacq.cli import main
-from stacq.errors import InputError
+from stacq.core.errors import InputError
+from stacq.core.types import Float32s, Precision
 from stacq.pipeline import train as pipeline
 from stacq.pipeline.console import describe_plan
 from stacq.pipeline.plan import Plan, make_plan, run_directory
 from stacq.training.pace import Report
-from stacq.types import Float32s, Precision
 
 
 def chosen(precision: Precision, algorithm: str = "stacq") -> Plan:

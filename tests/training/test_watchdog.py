@@ -8,7 +8,7 @@ import pytest
 from safetensors.numpy import load_file
 from training_cases import made_task, options, plan, run_train
 
-from stacq.files import content_hash
+from stacq.core.files import content_hash
 from stacq.runs.directory import Run, read_metrics, read_records
 from stacq.runs.failed import TrainingFailed
 from stacq.training.train import train

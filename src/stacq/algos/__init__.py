@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 
 if TYPE_CHECKING:
     from stacq.algos.algorithm import Algorithm

@@ -9,8 +9,8 @@ import jax
 import numpy as np
 
 from stacq.algos.world import Batch, World
+from stacq.core.errors import InputError
 from stacq.data.dataset import Dataset
-from stacq.errors import InputError
 from stacq.policies import Policy, Space
 
 STATIC = {"static": True}  # a config field that shapes the compiled program; the others may differ between seeds

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
 from stacq.algos.algorithm import Algorithm, Settings, Shown
+from stacq.core.errors import InputError
 from stacq.data.registry import base_name, family_of, task_of
-from stacq.errors import InputError
 
 FEW_EVALUATIONS = 20  # of the mazes and of small presets: on two cores more would take longer than the training
 EPISODES = {"antmaze": 100}  # of an evaluation, by family

@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stacq.core.errors import InputError
+from stacq.core.normaliser import Normaliser
+from stacq.core.types import Bools, Float32s, Floats, Ints, Precision
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import Dynamics, forward_mean
-from stacq.errors import InputError
 from stacq.nn.mlp import MLP, each_member, frozen_for
 from stacq.reach.sets import ReachableSets, extra_sizes, others
-from stacq.types import Bools, Float32s, Floats, Ints, Precision
 
 PREDICT_CHUNK = 65_536  # rows at a time
 
@@ -171,7 +171,7 @@ def make_world(
     dynamics: Dynamics | None = None,
     sets: ReachableSets | None = None,
     *,
-    ways: Float32s | None = None,
+    actions: Float32s | None = None,
     reward_scale: float = 1.0,
     reward_shift: float = 0.0,
     every_row: bool = False,
@@ -179,9 +179,9 @@ def make_world(
 ) -> World:
     """Put everything on the device. Algorithms that need no dynamics, sets or actions that lead there are given none.
 
-    Batches are drawn from rows whose successor is known or whose task is over, or from `every_row`. `ways` are those of
-    `reach.ways.leading_actions`. With dynamics, states must be shown as these were fitted. `precision` decides how the
-    models are multiplied from here on; successors that are predicted here are float32.
+    Batches are drawn from rows whose successor is known or whose task is over, or from `every_row`. `actions` are
+    those of `reach.actions.leading_actions`. With dynamics, states must be shown as these were fitted. `precision`
+    decides how the models are multiplied from here on; successors that are predicted here are float32.
     """
     assert dynamics is None or normaliser is dynamics.normaliser, "the models know states in their own units only"
     usable = dataset.successor_known | dataset.terminals | every_row
@@ -207,7 +207,7 @@ def make_world(
         usable=jnp.asarray(usable),
         chained=jnp.asarray(chained(dataset)),
         ensemble=None if dynamics is None else frozen_for(jax.default_backend(), folded(dynamics), precision),
-        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, ways),
+        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, actions),
         recorded=None if dataset.successor_known[anchors].all() else jnp.asarray(dataset.successor_known),
     )
 
@@ -263,12 +263,12 @@ def _device(values: Floats) -> jax.Array:
     return jnp.asarray(values.astype(np.float32))
 
 
-def _extras(sets: ReachableSets, dynamics: Dynamics, ways: Float32s | None) -> Extras:
+def _extras(sets: ReachableSets, dynamics: Dynamics, actions: Float32s | None) -> Extras:
     anchors, rows = others(sets)
     count = np.bincount(anchors, minlength=len(sets))
     start = np.cumsum(count) - count
-    assert ways is None or len(ways) == len(rows), "an action for every entry that is not an own successor"
-    actions = None if ways is None else _scaled(ways, dynamics.action_low, dynamics.action_high)
+    assert actions is None or len(actions) == len(rows), "an action for every entry that is not an own successor"
+    actions = None if actions is None else _scaled(actions, dynamics.action_low, dynamics.action_high)
     if len(rows) == 0:
         rows = np.zeros(1, dtype=np.int64)
         actions = None if actions is None else np.zeros((1, actions.shape[1]), np.float32)

@@ -6,9 +6,9 @@ from typing import Any, BinaryIO
 
 import h5py
 
+from stacq.core.errors import InputError
 from stacq.data.hdf5 import SIGNATURE
 from stacq.data.registry import Task
-from stacq.errors import InputError
 
 SUPERBLOCK = {0: (13, 24), 1: (13, 28), 2: (9, 12), 3: (9, 12)}  # version: places of address size and base address
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from stacq.core.errors import InputError
+from stacq.core.types import Array, Float32s, Floats
 from stacq.data.npz import BROKEN_BYTES, BROKEN_SIZES
 from stacq.data.registry import BODIES
-from stacq.errors import InputError
 from stacq.policies import Policy
 from stacq.policies.networks import forward
-from stacq.types import Array, Float32s, Floats
 
 LOG_STD_RANGE = (-20.0, 2.0)
 PREFIX = "behaviour/"  # how the command line names these policies: behaviour/hopper-medium

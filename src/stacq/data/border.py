@@ -12,6 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from stacq.core.errors import InputError
+from stacq.core.files import spelt
+from stacq.core.types import Array, Bools, Floats, Ints
 from stacq.data.checks import (
     check_all_finite,
     check_bounds,
@@ -22,9 +25,6 @@ from stacq.data.checks import (
     floating,
 )
 from stacq.data.dataset import Dataset
-from stacq.errors import InputError
-from stacq.files import spelt
-from stacq.types import Array, Bools, Floats, Ints
 
 SUCCESSOR_KNOWN = "successor_known"  # our own additions to D4RL's `infos` group: what its format cannot say
 EPISODE_CUT = "episode_cut"

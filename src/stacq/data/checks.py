@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from stacq.errors import InputError
-from stacq.types import Array, Bools, Floats, Ints
+from stacq.core.errors import InputError
+from stacq.core.types import Array, Bools, Floats, Ints
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("next_observations", "timeouts")

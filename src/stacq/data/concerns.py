@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stacq.core.normaliser import EPSILON
+from stacq.core.types import Bools, Float64s
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import EPSILON
-from stacq.types import Bools, Float64s
 
 if TYPE_CHECKING:
     from stacq.data.inspect import Summary

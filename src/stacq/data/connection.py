@@ -19,7 +19,7 @@ from email.message import Message
 from functools import partial
 from typing import IO, Any
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 
 CHUNK = 1 << 20
 OVERHEAD = 4 * CHUNK  # most bytes in a row that bring nothing of the file: heads, bodies of redirects, trailers

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from stacq.core.errors import InputError
+from stacq.core.files import exists
+from stacq.core.types import Infos
 from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import HDF5_SUFFIXES, MINARI_PREFIX, load
-from stacq.errors import InputError
-from stacq.files import exists
-from stacq.types import Infos
 
 
 def convert(

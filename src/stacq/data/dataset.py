@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from stacq.files import content_hash
-from stacq.types import Array, Bools, Floats, Ints
+from stacq.core.files import content_hash
+from stacq.core.types import Array, Bools, Floats, Ints
 
 
 @dataclass(frozen=True, eq=False, repr=False)

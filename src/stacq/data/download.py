@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
+from stacq.core.errors import InputError
+from stacq.core.files import alone, replacing, writing
 from stacq.data.arrival import complaint, digest, surplus
 from stacq.data.connection import Limits, OverdueError, Pace, UnavailableError
 from stacq.data.load import cached_file
@@ -21,8 +23,6 @@ from stacq.data.part import Part
 from stacq.data.pins import Expected, Pin, expected, pin, pinned
 from stacq.data.registry import DATASETS, DatasetInfo
 from stacq.data.transfer import Progress, fetch
-from stacq.errors import InputError
-from stacq.files import alone, replacing, writing
 
 TIME_LIMIT = 4 * 3600.0  # seconds: half a gigabyte, the largest file, at 35 kB/s
 LEAST_SPEED = 10_000.0  # bytes per second

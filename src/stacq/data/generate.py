@@ -12,6 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stacq.core.errors import InputError
+from stacq.core.files import alone, check_writable
+from stacq.core.staging import sweep
+from stacq.core.types import Array, Bools, Float32s, Float64s
+from stacq.core.workers import WorkerPool
 from stacq.data.behaviour import Uniform, load_behaviour, snapshots
 from stacq.data.border import Conventions, from_arrays
 from stacq.data.dataset import Dataset
@@ -19,12 +24,7 @@ from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
 from stacq.data.registry import Recipe, Task, recipe
 from stacq.envs.gym import STEP_LIMIT, flatten, make_env
-from stacq.errors import InputError
-from stacq.files import alone, check_writable
 from stacq.policies import Actor
-from stacq.staging import sweep
-from stacq.types import Array, Bools, Float32s, Float64s
-from stacq.workers import WorkerPool
 
 GROUP_ROWS = 1000  # a worker's task: whole episodes until this many rows; fixed, so that seeds are too
 UNIFORM = "uniform"

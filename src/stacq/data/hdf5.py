@@ -14,14 +14,14 @@ from typing import Any
 import h5py
 import numpy as np
 
+from stacq.core.errors import InputError
+from stacq.core.files import replacing
+from stacq.core.types import Array, Infos
 from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
 from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5_new import new_hdf5
 from stacq.envs.ids import StoredId
-from stacq.errors import InputError
-from stacq.files import replacing
-from stacq.types import Array, Infos
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 GZIP_LIMIT = 1100  # deflate cannot shrink data further; a larger claim means a damaged header

@@ -13,8 +13,8 @@ from typing import Any
 
 import h5py
 
-from stacq.interrupts import Held, held_back
-from stacq.types import Array
+from stacq.core.interrupts import Held, held_back
+from stacq.core.types import Array
 
 
 class NewFile:

@@ -5,14 +5,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from stacq.core.errors import InputError
+from stacq.core.files import exists, home, spelt
+from stacq.core.types import Infos
 from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz
 from stacq.data.registry import DatasetInfo, find, recognised, task_of
-from stacq.errors import InputError
-from stacq.files import exists, home, spelt
-from stacq.types import Infos
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
 TABLES = (".csv", ".tsv", ".txt", ".npy", ".parquet", ".json", ".pkl", ".xlsx")
@@ -103,7 +103,7 @@ def _load_minari(source: str | Path, infos: Infos, conventions: Conventions) -> 
 
 
 def _load_embedded(info: DatasetInfo, infos: Infos, conventions: Conventions) -> Dataset:
-    from stacq.envs.maze import maze_dataset
+    from stacq.data.maze import maze_dataset
     from stacq.tabular.maze import load as load_maze
 
     name = info.task.key.removeprefix("stacq/maze-")

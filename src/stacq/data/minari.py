@@ -14,6 +14,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from stacq.core.types import Array, Bools, Infos, Ints
 from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
 from stacq.data.checks import check_shapes
 from stacq.data.dataset import Dataset
@@ -32,7 +33,6 @@ from stacq.data.minari_layout import (
     told,
     uninstalled,
 )
-from stacq.types import Array, Bools, Infos, Ints
 
 STEP_COLUMNS = {"rewards": "rewards", "terminals": "terminations", "timeouts": "truncations"}  # ours -> Minari's
 

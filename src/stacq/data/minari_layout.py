@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from stacq.core.errors import InputError
+from stacq.core.files import exists, expanded
+from stacq.core.types import Floats
 from stacq.data.border import Conventions
 from stacq.envs.ids import StoredId
-from stacq.errors import InputError
-from stacq.files import exists, expanded
-from stacq.types import Floats
 
 ROOT_VARIABLE = "MINARI_DATASETS_PATH"
 METADATA = "metadata.json"

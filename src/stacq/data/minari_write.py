@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from stacq.core.errors import InputError
+from stacq.core.files import appearing, exists, writing
+from stacq.core.types import Array
 from stacq.data.border import SUCCESSOR_KNOWN
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5_new import NewFile, new_hdf5
@@ -16,9 +19,6 @@ from stacq.data.minari_layout import (
     reason_of,
     uninstalled,
 )
-from stacq.errors import InputError
-from stacq.files import appearing, exists, writing
-from stacq.types import Array
 
 
 def write_minari(dataset: Dataset, dataset_id: str, *, description: str | None = None) -> Path:

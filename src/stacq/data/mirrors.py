@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from stacq.core.errors import InputError
+from stacq.core.files import home
 from stacq.data.registry import DatasetInfo
-from stacq.errors import InputError
-from stacq.files import home
 
 DEFAULT_MIRRORS = (
     "https://rail.eecs.berkeley.edu/datasets/offline_rl/{path}",

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from stacq.core.errors import InputError
+from stacq.core.types import Array, Infos
 from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
 from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
 from stacq.data.dataset import Dataset
-from stacq.errors import InputError
-from stacq.types import Array, Infos
 
 MARKS = (SUCCESSOR_KNOWN, EPISODE_CUT)
 # Every way in which NumPy and zipfile stumble over broken bytes.

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from stacq.files import write_json, writing
+from stacq.core.files import write_json, writing
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from stacq.core.errors import InputError
+from stacq.core.files import alone, home, write_json
 from stacq.data.load import cached_file
 from stacq.data.published import VOUCHER
 from stacq.data.registry import DATASETS, DatasetInfo
-from stacq.errors import InputError
-from stacq.files import alone, home, write_json
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from stacq.core.errors import InputError, check_seed, check_whole
 from stacq.data.published import PUBLISHED
-from stacq.errors import InputError, check_seed, check_whole
 
 Source = Literal["d4rl", "stacq", "minari", "embedded"]
 Family = Literal["locomotion", "antmaze", "pointmaze", "plane-maze"]

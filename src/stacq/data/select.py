@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 
+from stacq.core.errors import InputError
+from stacq.core.types import Ints
 from stacq.data.dataset import Dataset
-from stacq.errors import InputError
-from stacq.types import Ints
 
 
 def best_episodes(dataset: Dataset, share: float) -> Dataset:

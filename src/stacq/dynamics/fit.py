@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from stacq.core.errors import InputError, check_seed, check_whole
+from stacq.core.normaliser import Normaliser
+from stacq.core.types import Float32s, Float64s, Ints
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import Normaliser
 from stacq.dynamics.models import PRECISION, Dynamics, Models
-from stacq.errors import InputError, check_seed, check_whole
 from stacq.nn.mlp import MLP, init_ensemble
-from stacq.types import Float32s, Float64s, Ints
 
 HELD_OUT_SHARE, HELD_OUT_ROWS = 0.05, 20_000  # kept from every member, whichever is less
 VALIDATION_CHUNK = 4096  # rows at a time, so that activations stay small

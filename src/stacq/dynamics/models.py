@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stacq.artefacts import Artefact, damaged, read_artefact, write_artefact
-from stacq.data.normaliser import Normaliser
-from stacq.errors import InputError
-from stacq.files import content_hash
+from stacq.core.artefacts import Artefact, damaged, read_artefact, write_artefact
+from stacq.core.errors import InputError
+from stacq.core.files import content_hash
+from stacq.core.normaliser import Normaliser
+from stacq.core.types import Array, Float32s, Ints
 from stacq.nn.mlp import MLP
-from stacq.types import Array, Float32s, Ints
 
 KIND = "dynamics"
 PRECISION = "highest"

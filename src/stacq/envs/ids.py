@@ -4,7 +4,7 @@ import os
 import sys
 from importlib import import_module
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 
 
 class StoredId(str):

@@ -9,8 +9,8 @@ from itertools import pairwise
 import jax
 import jax.numpy as jnp
 
+from stacq.core.types import Precision
 from stacq.nn.precision import rounds_models
-from stacq.types import Precision
 
 TF32_SINCE = 8  # NVIDIA's compute capability, its first number
 

@@ -7,7 +7,7 @@ from typing import get_args
 
 import jax
 
-from stacq.types import Precision
+from stacq.core.types import Precision
 
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 EXACT = "highest"  # JAX's name for products in full float32

@@ -6,20 +6,21 @@ from pathlib import Path
 import numpy as np
 
 from stacq.algos import names
+from stacq.core.errors import InputError
+from stacq.core.files import check_writable
+from stacq.core.printable import printable
+from stacq.core.types import Array, Floats, Infos
 from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.data.registry import family_of
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
-from stacq.errors import InputError
-from stacq.files import check_writable
 from stacq.pipeline.options import MAZE, Comparison, Options, Stages
 from stacq.pipeline.plan import Plan, make_plan, short_name
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.train import train
 from stacq.pipeline.trained import Trained
 from stacq.policies import Policy
-from stacq.printable import printable
 from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets
 from stacq.report.page import MazePicture, Rollout, write_page
@@ -29,7 +30,6 @@ from stacq.runs.summary import read_run
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
-from stacq.types import Array, Floats, Infos
 
 MOST_STITCHES = 400  # drawn; a dataset has hundreds of thousands
 ARROWS_PER_CELL = 2  # along each axis

@@ -11,23 +11,23 @@ import jax
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from stacq.core.printable import printable
+from stacq.core.progress import Update, on_terminal, progress, tell
+from stacq.core.terminal import Console
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
-from stacq.dynamics.quality import Quality
 from stacq.nn.precision import precision_text
 from stacq.pipeline.options import setting_text
 from stacq.pipeline.plan import Plan
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.trained import Trained
-from stacq.printable import printable
-from stacq.progress import Update, on_terminal, progress, tell
+from stacq.reach.quality import Quality
 from stacq.reach.stitching import Stitching
 from stacq.report.dynamics_text import print_again, print_quality
 from stacq.report.reach_text import print_stitching
 from stacq.report.statistics import describe
 from stacq.report.tables import plural
 from stacq.runs.finished import lost_text
-from stacq.terminal import Console
 from stacq.training.pace import Listener, Report
 
 SHOWN = ("critic_loss", "actor_loss", "q")  # of the losses, in a line

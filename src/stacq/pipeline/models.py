@@ -7,26 +7,26 @@ from typing import Any, NamedTuple
 
 import jax
 
-from stacq.artefacts import cache_directory, check_place
+from stacq.core.artefacts import cache_directory, check_place
+from stacq.core.errors import InputError, check_choice
+from stacq.core.files import alone, check_writable, json_text
+from stacq.core.outside import has_shape, json_object
+from stacq.core.staging import sweep
 from stacq.data.dataset import Dataset
 from stacq.data.registry import family_of
 from stacq.dynamics.fit import PRESETS, Curve, FitConfig, fit, lengthened
 from stacq.dynamics.models import KIND, Dynamics
-from stacq.dynamics.quality import Quality, measure
-from stacq.errors import InputError, check_choice
-from stacq.files import alone, check_writable, json_text
-from stacq.outside import has_shape, json_object
 from stacq.pipeline.options import Stages
 from stacq.pipeline.reporter import Reporter
 from stacq.reach.build import kept_at, reachable_sets, resolved
 from stacq.reach.config import Engine, ReachConfig
+from stacq.reach.quality import Quality, measure
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching, stitching
 from stacq.report.dynamics_figure import draw_quality
 from stacq.report.inspect import picture_path
 from stacq.report.reach_figure import draw_stitching
 from stacq.report.summary_figure import figure_bytes, figure_format, save_figure
-from stacq.staging import sweep
 
 QUALITY = "quality.json"
 

@@ -11,9 +11,9 @@ from typing import Annotated, Any, Literal, get_args
 from tyro.conf import OmitArgPrefixes, Positional, Suppress, arg
 
 from stacq.algos import BUILT_IN
-from stacq.errors import InputError, check_choice
+from stacq.core.errors import InputError, check_choice
+from stacq.core.types import Precision
 from stacq.reach.config import CriterionName, Engine, ReachConfig
-from stacq.types import Precision
 
 RECOMMENDED = "recommended"
 """In the place of a variant's name: the one that suits the data best, as far as it was measured."""

@@ -11,14 +11,15 @@ from stacq import algos
 from stacq.algos.algorithm import Algorithm
 from stacq.algos.settings import Preset, changed, preset, recommended
 from stacq.algos.world import own_only, pair_slots
+from stacq.core.errors import InputError, check_name, check_seed, check_whole
+from stacq.core.files import fitting
+from stacq.core.normaliser import Normaliser
 from stacq.data.dataset import Dataset
-from stacq.data.normaliser import Normaliser
+from stacq.data.match import check_match
 from stacq.data.select import best_episodes
 from stacq.dynamics.models import Dynamics
-from stacq.envs.gym import check_match, facts_of, make_env
-from stacq.errors import InputError, check_name, check_seed, check_whole
-from stacq.evaluation import Counting, check_numbers, reference_task
-from stacq.files import fitting
+from stacq.envs.gym import facts_of, make_env
+from stacq.evaluation.rollouts import Counting, check_numbers, reference_task
 from stacq.pipeline.options import RECOMMENDED, Options, check_kinds
 from stacq.reach.sets import ReachableSets
 from stacq.runs.directory import RUNS

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stacq.core.progress import Update
 from stacq.data.dataset import Dataset
-from stacq.dynamics.quality import Quality
 from stacq.pipeline.plan import Plan
 from stacq.pipeline.trained import Trained
-from stacq.progress import Update
+from stacq.reach.quality import Quality
 from stacq.reach.stitching import Stitching
 from stacq.training.pace import Listener, Report
 

@@ -13,21 +13,21 @@ from typing import Any
 import numpy as np
 
 from stacq.algos.world import make_world
-from stacq.files import write_json
+from stacq.core.files import write_json
+from stacq.core.types import Float32s
 from stacq.pipeline.models import Fitted, dynamics_facts, find_reachable, made_dynamics, reach_facts
 from stacq.pipeline.options import Stages
 from stacq.pipeline.plan import Plan, run_directory
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.trained import Trained, read_trained
 from stacq.policies import Space
-from stacq.reach.ways import leading_actions
+from stacq.reach.actions import leading_actions
 from stacq.runs.directory import RUNS, Run
 from stacq.runs.finished import RESULT
 from stacq.runs.summary import result_of
 from stacq.training.pace import Listener
 from stacq.training.task import Task
 from stacq.training.train import train as train_seeds
-from stacq.types import Float32s
 
 TOLD_EVERY = 30.0  # seconds between two words about a preparation
 
@@ -143,7 +143,7 @@ def make_task(plan: Plan, actions: Float32s | None = None) -> Task:
         plan.normaliser,
         plan.dynamics,
         plan.sets,
-        ways=actions,
+        actions=actions,
         reward_scale=plan.reward_scale,
         reward_shift=plan.preset.shown.reward_shift,
         every_row=not plan.algorithm.needs.successors,

@@ -5,10 +5,10 @@ from typing import Any
 
 import jax
 
+from stacq.core.errors import InputError
+from stacq.core.files import home
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
-from stacq.errors import InputError
-from stacq.files import home
 from stacq.pipeline.options import Options, Stages, options_from
 from stacq.pipeline.plan import make_plan, short_name
 from stacq.pipeline.reporter import Reporter

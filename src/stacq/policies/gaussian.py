@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stacq.data.normaliser import Normaliser
-from stacq.errors import InputError
+from stacq.core.errors import InputError
+from stacq.core.normaliser import Normaliser
+from stacq.core.types import Float32s
 from stacq.policies.networks import Layers, forward, layers_of, stored_layers
 from stacq.policies.policy import Policy, onto_bounds, space_of
-from stacq.types import Float32s
 
 LOG_STD_RANGE = (-20.0, 2.0)
 WHERE = "a Gaussian policy"

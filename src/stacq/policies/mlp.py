@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stacq.data.normaliser import Normaliser
-from stacq.errors import check_choice
+from stacq.core.errors import check_choice
+from stacq.core.normaliser import Normaliser
+from stacq.core.types import Float32s
 from stacq.policies.networks import Activation, Layers, forward, layers_of, stored_layers
 from stacq.policies.policy import Policy, onto_bounds, space_of
-from stacq.types import Float32s
 
 Output = Literal["tanh", "clip"]
 WHERE = "Policy.from_mlp"

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stacq.errors import InputError
-from stacq.types import Float32s
+from stacq.core.errors import InputError
+from stacq.core.types import Float32s
 
 Activation = Literal["relu", "tanh"]
 TRANSPOSE = "transpose the weights (PyTorch stores [outputs, inputs])"

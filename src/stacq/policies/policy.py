@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stacq.data.normaliser import Normaliser
-from stacq.errors import InputError
-from stacq.outside import UNKNOWN_TYPE, parsed_json
+from stacq.core.errors import InputError
+from stacq.core.normaliser import Normaliser
+from stacq.core.outside import UNKNOWN_TYPE, parsed_json
+from stacq.core.types import Float32s, Floats
 from stacq.policies.networks import float32
-from stacq.types import Float32s, Floats
 
 if TYPE_CHECKING:
     from stacq.policies.mlp import MLPPolicy, Output
@@ -89,7 +89,7 @@ class Policy(ABC):
 
     def save(self, path: Path | str) -> None:
         """One safetensors file; nothing in it can run code."""
-        from stacq.files import replacing, save_tensors
+        from stacq.core.files import replacing, save_tensors
 
         normaliser, low, high = self.space
         arrays = {

@@ -11,20 +11,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import cache_directory, end_work, kept_arrays, work_of
+from stacq.core.artefacts import cache_directory, end_work, kept_arrays, work_of
+from stacq.core.errors import InputError, check_choice, check_seed, check_whole
+from stacq.core.files import alone, write_json
+from stacq.core.outside import has_shape, json_object
+from stacq.core.progress import Update
+from stacq.core.staging import sweep
+from stacq.core.types import Array, Bools, Float32s, Ints, Rows
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics
-from stacq.errors import InputError, check_choice, check_seed, check_whole
-from stacq.files import alone, write_json
-from stacq.outside import has_shape, json_object
-from stacq.progress import Update
 from stacq.reach.config import RECALL, CriterionName, Engine, Estimator, Norm, ReachConfig
 from stacq.reach.criterion import (
     KEPT,
     Blocks,
+    Candidates,
     Criterion,
     Device,
-    Pairs,
     calibrated,
     calibrated_from,
     device_of,
@@ -35,8 +37,6 @@ from stacq.reach.criterion import (
 from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.ranges import box_sizes, range_actions, ranges, widened
 from stacq.reach.sets import KIND, ReachableSets
-from stacq.staging import sweep
-from stacq.types import Array, Bools, Float32s, Ints, Rows
 
 OPTIONS = "options of the reachable sets"
 CHOICES = {
@@ -346,9 +346,9 @@ class _Maker:
         pairs = self._own_pairs(np.sort(rows[:half] if half else rows))
         return to_facts(criterion, judged(criterion, self.device, pairs, held_out is not None))
 
-    def _own_pairs(self, rows: Ints) -> Pairs:
+    def _own_pairs(self, rows: Ints) -> Candidates:
         sizes = box_sizes(*self._boxes(rows))
-        return Pairs(self.s, self.s_next, rows, sizes, np.arange(len(rows)), rows)
+        return Candidates(self.s, self.s_next, rows, sizes, np.arange(len(rows)), rows)
 
     def make(self, start: int) -> Chunk:
         anchors = np.arange(start, min(start + CHUNK, self.rows))
@@ -367,7 +367,7 @@ class _Maker:
         indptr, hits = self._timed("join", self._candidates(low, high).query, low, high)
         place, rows = np.repeat(np.arange(len(anchors)), np.diff(indptr)), self.candidates[hits]
         del hits
-        pairs = Pairs(self.s, self.s_next, anchors, box_sizes(low, high), place, rows)
+        pairs = Candidates(self.s, self.s_next, anchors, box_sizes(low, high), place, rows)
         accepted = self._timed("agreement", self.criterion.accepts, self.device, pairs)
         own = anchors[place] == rows
         keep = accepted | own

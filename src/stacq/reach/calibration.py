@@ -17,10 +17,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from stacq.core.errors import InputError
+from stacq.core.types import Bools, Floats
 from stacq.dynamics.models import PRECISION, Models, forward_mean, forward_members, inverse_mean
-from stacq.errors import InputError
 from stacq.reach.config import RECALL
-from stacq.types import Bools, Floats
 
 EPSILON = 0.1  # the paper's tolerance, in ranges
 REWEIGHTINGS = 3

@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from stacq.core.types import Array, Bools, Float32s, Floats, Ints
 from stacq.dynamics.models import Dynamics, Models
 from stacq.reach.agreement import distance, residuals
 from stacq.reach.calibration import Calibration, refined, refined_scores
 from stacq.reach.config import Norm
-from stacq.types import Array, Bools, Float32s, Floats, Ints
 
 # Refining costs about A + 2 plain tests, and most candidates are hopeless before it. Measured in docs/reachability.md:
 # of the candidates that pass the calibrated test, less than half a percent have a plain error above 0.3 ranges.
@@ -22,7 +22,7 @@ KEPT = 0.995
 LOW_RECALL = 0.9  # share of true successors below which a warning is due
 
 
-class Pairs(NamedTuple):
+class Candidates(NamedTuple):
     """Pairs of an anchor and a row whose successor it may reach; states are gathered by blocks, to spare memory."""
 
     s: Float32s  # [N, S], normalised
@@ -32,7 +32,7 @@ class Pairs(NamedTuple):
     place: Ints  # [M]: which anchor
     rows: Ints  # [M]
 
-    def only(self, chosen: Bools) -> "Pairs":
+    def only(self, chosen: Bools) -> "Candidates":
         return self._replace(place=self.place[chosen], rows=self.rows[chosen])
 
     def over(self, function: Callable[..., Any], count: int) -> Iterator[Any]:
@@ -81,7 +81,7 @@ class Criterion:
     bound: float  # on the plain error, in ranges
     calibration: Calibration | None = None
 
-    def accepts(self, device: Device, pairs: Pairs) -> Bools:
+    def accepts(self, device: Device, pairs: Candidates) -> Bools:
         """Which pairs count as reachable, [M]."""
         models, low, high, blocks = device
 
@@ -94,14 +94,14 @@ class Criterion:
         passed[passed] = scores(self.calibration, device, pairs.only(passed)) <= self.calibration.threshold
         return passed
 
-    def errors(self, device: Device, pairs: Pairs) -> Floats:
+    def errors(self, device: Device, pairs: Candidates) -> Floats:
         """By dimension, in ranges or in units of what the calibration tolerates, [M, S]."""
         if self.calibration is None:
             return plain_errors(device, pairs)
         return self.calibration.errors(*refined_errors(device, pairs), pairs.sizes[pairs.place])
 
 
-def scores(calibration: Calibration, device: Device, pairs: Pairs) -> Float32s:
+def scores(calibration: Calibration, device: Device, pairs: Candidates) -> Float32s:
     """Of the pairs after refining, [M]: one program for fitting the threshold and for testing against it.
 
     Another program would round differently, and a known pair that sets the threshold could fail its own test.
@@ -119,7 +119,7 @@ def _joined(blocks: Iterable[Float32s]) -> Float32s:
     return np.concatenate([np.zeros(0, dtype=np.float32), *blocks])
 
 
-def plain_errors(device: Device, pairs: Pairs) -> Float32s:
+def plain_errors(device: Device, pairs: Candidates) -> Float32s:
     """|f(s, I(s, s')) - s'| in ranges, [M, S]."""
     models, low, high, blocks = device
     found = pairs.over(lambda s, s_next, sizes: residuals(models, s, s_next, low, high)[0] / sizes, blocks.plain)
@@ -127,14 +127,14 @@ def plain_errors(device: Device, pairs: Pairs) -> Float32s:
     return scaled
 
 
-def refined_errors(device: Device, pairs: Pairs) -> tuple[Float32s, Float32s]:
+def refined_errors(device: Device, pairs: Candidates) -> tuple[Float32s, Float32s]:
     """f(s, a) - s' with the refined action, and the members' spread there, each [M, S]."""
     models, low, high, blocks = device
     found = list(pairs.over(lambda *states: refined(models, *states, low, high)[:2], blocks.refining))
     return np.concatenate([block[0] for block in found]), np.concatenate([block[1] for block in found])
 
 
-def calibrated(device: Device, pairs: Pairs, *, recall: float, epsilon: float) -> Criterion:
+def calibrated(device: Device, pairs: Candidates, *, recall: float, epsilon: float) -> Criterion:
     """The test that at least this share of `pairs`, held-out rows and their successors, passes.
 
     A little more is asked of the calibration itself, since the plain test before it takes some.
@@ -159,7 +159,7 @@ class KnownPairs:
     worst_dimension: int  # see `weakest`
 
 
-def judged(criterion: Criterion, device: Device, pairs: Pairs, held_out: bool) -> KnownPairs:
+def judged(criterion: Criterion, device: Device, pairs: Candidates, held_out: bool) -> KnownPairs:
     """Recall on known pairs; only pairs that no part of the test was fitted to tell the truth."""
     failed = ~criterion.accepts(device, pairs)
     tolerated = criterion.bound if criterion.calibration is None else criterion.calibration.threshold

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
+from stacq.core.types import Array, Float32s, Float64s, Floats, Ints
 from stacq.reach.config import Engine
-from stacq.types import Array, Float32s, Float64s, Floats, Ints
 
 CHUNK = 65_536  # boxes searched at a time: their copies and their hits are all the memory that a query adds
 SAMPLE = 10_000  # boxes whose widths stand for all

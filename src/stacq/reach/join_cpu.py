@@ -13,7 +13,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from stacq.types import Float32s, Float64s, Ints
+from stacq.core.types import Float32s, Float64s, Ints
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Uint32s = NDArray[np.uint32]

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from stacq.core.types import Array, Float32s, Ints
 from stacq.reach.join_cpu import Tree, Uint32s
-from stacq.types import Array, Float32s, Ints
 
 WORD = 32  # bits, and points in a leaf
 BOXES = 32  # boxes in a tile

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from stacq.core.types import Float32s
 from stacq.dynamics.models import PRECISION, Models
 from stacq.nn.mlp import MLP
 from stacq.reach.config import Estimator
-from stacq.types import Float32s
 
 PAIRS_AT_ONCE = {"cpu": 2_048, "gpu": 131_072}  # state-action pairs per block: a CPU keeps its activations in cache
 MOST_CORNERS = 256  # of the action box; beyond 8 dimensions a seeded choice of them

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from stacq.artefacts import check_parent, damaged, read_artefact, write_artefact
+from stacq.core.artefacts import check_parent, damaged, read_artefact, write_artefact
+from stacq.core.errors import InputError
+from stacq.core.outside import has_shape
+from stacq.core.types import Array, Bools, Ints, Rows
 from stacq.data.dataset import Dataset
-from stacq.errors import InputError
-from stacq.outside import has_shape
-from stacq.types import Array, Bools, Ints, Rows
 
 KIND = "reach"
 RECALL = {"own_accepted": int, "anchors_with_own": int}  # what facts look like that are reported again

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stacq.core.types import Rows
 from stacq.data.dataset import Dataset
 from stacq.reach.criterion import LOW_RECALL
 from stacq.reach.sets import ReachableSets, extra_sizes
-from stacq.types import Rows
 
 EXAMPLES = 4
 EXAMPLES_AMONG = 1_000  # links that they are chosen from

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from rich.table import Table
 
+from stacq.core.errors import InputError
+from stacq.core.files import exists, home
+from stacq.core.terminal import Console
 from stacq.data.load import cached_file
 from stacq.data.pins import hashes_file
 from stacq.data.registry import DATASETS, DatasetInfo, find
-from stacq.errors import InputError
-from stacq.files import exists, home
-from stacq.terminal import Console
 
 
 def print_catalogue(console: Console | None = None) -> None:

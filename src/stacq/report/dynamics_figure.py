@@ -8,8 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentFormatter
 
+from stacq.core.types import Float64s
 from stacq.dynamics.fit import Curve
-from stacq.dynamics.quality import Quality
+from stacq.reach.quality import Quality
 from stacq.report.dynamics_text import members_line, rows_line
 from stacq.report.panels import (
     BLUE,
@@ -27,7 +28,6 @@ from stacq.report.panels import (
     shortened,
     whole_ticks,
 )
-from stacq.types import Float64s
 
 FEW_DECADES = 2.0
 SMALLEST = 1e-8  # errors below are drawn there: a logarithmic axis has no zero

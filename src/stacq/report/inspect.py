@@ -3,12 +3,12 @@
 import re
 from pathlib import Path
 
+from stacq.core.files import check_writable, fitting, home
+from stacq.core.terminal import Console
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
-from stacq.files import check_writable, fitting, home
 from stacq.report.summary_figure import draw_summary, figure_format, save_figure
 from stacq.report.summary_text import print_summary
-from stacq.terminal import Console
 
 
 def picture_path(dataset: Dataset, what: str = "") -> Path:

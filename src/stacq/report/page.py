@@ -11,8 +11,8 @@ from importlib import resources
 from pathlib import Path
 from string import Template
 
-from stacq.errors import InputError
-from stacq.files import write_text
+from stacq.core.errors import InputError
+from stacq.core.files import write_text
 from stacq.report.page_again import again_section, next_section
 from stacq.report.page_data import MazePicture, Rollout, arranged
 from stacq.report.page_html import Section

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stacq.core.types import Float64s
 from stacq.report.page_svg import (
     Markup,
     Scale,
@@ -24,7 +25,6 @@ from stacq.report.page_svg import (
 from stacq.report.statistics import Estimate, Profile, describe
 from stacq.report.tables import doubling_bins
 from stacq.runs.summary import Curve, RunSummary, finite
-from stacq.types import Float64s
 
 WIDTH, HEIGHT = 520.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 80.0, 14.0, 12.0, 50.0

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from stacq.core.types import Floats
 from stacq.runs.summary import RunSummary
-from stacq.types import Floats
 
 Cell = tuple[int, int]  # x, y with 0, 0 at the top left
 

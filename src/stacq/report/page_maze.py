@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stacq.core.types import Float64s, Floats
 from stacq.report.page_data import Cell, MazePicture
 from stacq.report.page_svg import Markup, el, join, path_of, place, thinned
 from stacq.report.tables import plural
-from stacq.types import Float64s, Floats
 
 UNIT = 40.0  # drawn size of a cell
 MOST_STITCHES = 700

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stacq.core.types import Float64s
 from stacq.report.page_charts import interval_bar, scale_around
 from stacq.report.page_data import MazePicture
 from stacq.report.page_html import Section, blocks, head_row, lede, named, note, row, scale_head, table
@@ -20,7 +21,6 @@ from stacq.report.page_sections import Slots, described
 from stacq.report.page_svg import Markup, el, percent, shown, span
 from stacq.report.statistics import Estimate, difference
 from stacq.report.tables import plural
-from stacq.types import Float64s
 
 SPEEDS = {"0.25": "¼×", "0.5": "½×", "1": "1×", "2": "2×"}
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stacq.core.types import Float64s
 from stacq.report.page_charts import (
     Line,
     band,
@@ -26,7 +27,6 @@ from stacq.report.page_sections import Slots, dataset_name, described
 from stacq.report.page_svg import Markup, decimals_for, el, percent, shown, span, steps_text
 from stacq.report.tables import weakest_dimension
 from stacq.runs.summary import RunSummary, curve, finite, training_curve
-from stacq.types import Float64s
 
 COURSES = {"critic_loss": "Loss of the critics", "actor_loss": "Loss of the policy", "q": "Values of the critics"}
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stacq.core.types import Float64s
 from stacq.report.page_charts import (
     band,
     cut_bands,
@@ -46,7 +47,6 @@ from stacq.report.statistics import (
 )
 from stacq.report.tables import plural
 from stacq.runs.summary import LAST, Aggregate, RunSummary, aggregate, curve, measure_of
-from stacq.types import Float64s
 
 Slots = Mapping[str, int]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from stacq.algos import BUILT_IN
-from stacq.printable import printable_lines
-from stacq.types import Float64s
+from stacq.core.printable import printable_lines
+from stacq.core.types import Float64s
 
 DASH = "–"  # what stands where a number is not known
 MINUS = "−"

@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from stacq.printable import printable
+from stacq.core.printable import printable
 
 INK, GREY, FAINT = "#2b2b2b", "#6f6f6f", "#dddddd"
 # Okabe and Ito's palette: told apart with every kind of colour vision.

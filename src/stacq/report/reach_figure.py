@@ -5,12 +5,12 @@ from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
+from stacq.core.types import Float64s, Ints, Rows
 from stacq.data.dataset import Dataset
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching
 from stacq.report.panels import BLUE, GREY, ORANGE, page, panel, shortened, whole_ticks
 from stacq.report.reach_text import criterion_line
-from stacq.types import Float64s, Ints, Rows
 
 PATH = "#b8bec4"
 HEIGHT = 7.0  # inches

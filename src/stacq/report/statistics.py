@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from stacq.errors import InputError
-from stacq.types import Float64s, Ints
+from stacq.core.errors import InputError
+from stacq.core.types import Float64s, Ints
 
 LEVEL = 0.95
 RESAMPLES = 10_000

@@ -15,12 +15,13 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
+from stacq.core.errors import InputError
+from stacq.core.files import write_bytes
+from stacq.core.printable import printable
+from stacq.core.types import Bools, Float64s, Floats, Ints
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import Column, Summary, histogram, sample_rows, summarise
 from stacq.data.registry import TASKS, Task
-from stacq.errors import InputError
-from stacq.files import write_bytes
-from stacq.printable import printable
 from stacq.report.panels import (
     BLUE,
     DASHED,
@@ -39,7 +40,6 @@ from stacq.report.panels import (
 )
 from stacq.report.summary_text import shape_line
 from stacq.report.tables import plural
-from stacq.types import Bools, Float64s, Floats, Ints
 
 END_COLOURS = {"terminal": ORANGE, "timeout": BLUE, "cut": "#999999"}
 DRAWABLE = 1e100

@@ -8,8 +8,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from stacq.core.printable import printable
 from stacq.data.inspect import Column, Histogram, Spread, Summary
-from stacq.printable import printable
 from stacq.report.tables import fact_table, number, number_table, plural, print_parts, rows_shown, warning_list
 
 BLOCKS = " ▁▂▃▄▅▆▇█"

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stacq.printable import printable
+from stacq.core.printable import printable
 
 MOST_ROWS = 30  # of a table of dimensions; beyond, it is folded
 FOLDED_ROWS = 25

@@ -22,12 +22,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from stacq.errors import InputError
-from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
-from stacq.files import appearing, check_writable, exists, json_text, spelt, unwritable, write_text, writing
-from stacq.outside import has_shape, json_object
-from stacq.printable import printable
-from stacq.staging import flock
+from stacq.core.errors import InputError
+from stacq.core.files import appearing, check_writable, exists, json_text, spelt, unwritable, write_text, writing
+from stacq.core.outside import has_shape, json_object
+from stacq.core.printable import printable
+from stacq.core.staging import flock
+from stacq.evaluation.rollouts import COLUMNS, EpisodeRecord, csv_line, parse_records
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation

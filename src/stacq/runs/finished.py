@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from stacq.core.errors import InputError
+from stacq.core.outside import has_shape, json_object
 from stacq.envs.ids import StoredId
-from stacq.errors import InputError
-from stacq.outside import has_shape, json_object
 from stacq.policies import Policy
 
 CONFIG, RESULT, POLICIES = "config.json", "result.json", "policies"

@@ -8,12 +8,12 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from stacq.errors import InputError
-from stacq.evaluation import EpisodeRecord
-from stacq.outside import json_object
+from stacq.core.errors import InputError
+from stacq.core.outside import json_object
+from stacq.core.types import Float64s, Ints
+from stacq.evaluation.rollouts import EpisodeRecord
 from stacq.runs.directory import read_metrics, read_records
 from stacq.runs.finished import RESULT, final_policies
-from stacq.types import Float64s, Ints
 
 LAST = 10  # evaluations in the third column of the results
 MOST_SEEDS = 10_000  # whatever a file says

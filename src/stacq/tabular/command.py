@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 
 if TYPE_CHECKING:
     from stacq.tabular.compare import Result
@@ -18,7 +18,7 @@ def maze(file: Path | None = None, steps_reach: int = 1, out: Path | None = None
     The shipped mazes use the published 100 sweeps. A maze of your own is swept until the values stand still,
     because 100 sweeps do not carry the goal's value across a large one.
     """
-    from stacq.files import write_json
+    from stacq.core.files import write_json
     from stacq.tabular.compare import PAPER_SWEEPS, compare
     from stacq.tabular.figures import draw
     from stacq.tabular.maze import shipped
@@ -38,7 +38,7 @@ def maze(file: Path | None = None, steps_reach: int = 1, out: Path | None = None
 
 
 def _load(file: Path | None) -> "Maze":
-    from stacq.files import exists
+    from stacq.core.files import exists
     from stacq.tabular.maze import load, read, shipped
 
     name = DEFAULT_MAZE if file is None else str(file)
@@ -83,7 +83,7 @@ def summarise(layout: "Maze", results: "list[Result]", steps_reach: int, sweeps:
 def _print(summary: dict[str, Any], folder: Path) -> None:
     from rich.table import Table
 
-    from stacq.terminal import Console
+    from stacq.core.terminal import Console
 
     sweeps = "until converged" if summary["sweeps"] is None else f"for {summary['sweeps']} sweeps"
     caption = f"learning rate {summary['learning_rate']} {sweeps}; means over the data states"

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch, Rectangle
 
-from stacq.files import write_bytes
+from stacq.core.files import write_bytes
 from stacq.tabular.compare import Result
 from stacq.tabular.maze import WALL, Cell, Maze
 from stacq.tabular.mdp import NOWHERE

@@ -20,7 +20,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.mdp import MDP, NOWHERE, BoolArray, Dataset, logged
 
 FREE, WALL, GOAL = ".", "#", "*"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 
 IntArray = NDArray[np.int64]
 FloatArray = NDArray[np.float64]
@@ -205,7 +205,7 @@ def reachable_by_rule(rule: Callable[[int], Iterable[int]], n_states: int) -> Re
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class Entries:
     """The entries of a Q table, (s, a) or (s, s'), grouped by the state they start from."""
 
     indptr: IntArray  # [S + 1]
@@ -223,12 +223,12 @@ class Pairs:
         return np.repeat(np.arange(self.n_states), np.diff(self.indptr))
 
 
-def action_pairs(mdp: MDP) -> Pairs:
+def action_pairs(mdp: MDP) -> Entries:
     """All (s, a): the table of QSA-learning, eq. (1)."""
     return _pairs(mdp, mdp.available)
 
 
-def state_pairs(mdp: MDP) -> Pairs:
+def state_pairs(mdp: MDP) -> Entries:
     """All (s, s') with s' in SR(s): the table of QSS-learning, eq. (2).
 
     Actions with the same result are one entry; it carries the first of them, an exact inverse model.
@@ -240,10 +240,10 @@ def state_pairs(mdp: MDP) -> Pairs:
     return _pairs(mdp, first)
 
 
-def _pairs(mdp: MDP, chosen: BoolArray) -> Pairs:
+def _pairs(mdp: MDP, chosen: BoolArray) -> Entries:
     source, action = np.nonzero(chosen)
     reward = mdp.reward[source, action]
-    return Pairs(
+    return Entries(
         offsets(chosen.sum(axis=1)),
         action,
         mdp.next_state[source, action],

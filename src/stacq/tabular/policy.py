@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from stacq.errors import InputError
-from stacq.tabular.mdp import MDP, NOWHERE, BoolArray, Dataset, FloatArray, IntArray, Pairs
+from stacq.core.errors import InputError
+from stacq.tabular.mdp import MDP, NOWHERE, BoolArray, Dataset, Entries, FloatArray, IntArray
 from stacq.tabular.solve import Table, values
 
 InverseModel = Callable[[IntArray, IntArray], IntArray]
@@ -21,7 +21,7 @@ def greedy(table: Table, q: FloatArray) -> IntArray:
     return _first(np.flatnonzero(best & ~table.final[source]), source, table.pairs.n_states)
 
 
-def clone(pairs: Pairs, data: Dataset) -> IntArray:
+def clone(pairs: Entries, data: Dataset) -> IntArray:
     """Behavioural cloning: the action most often logged in each state, the one logged first of equals."""
     n_actions = 1 + int(data.action.max(initial=0))
     key, first, count = np.unique(data.state * n_actions + data.action, return_index=True, return_counts=True)
@@ -37,12 +37,12 @@ def _first(entries: IntArray, source: IntArray, n_states: int) -> IntArray:
     return choice
 
 
-def next_states(pairs: Pairs, choice: IntArray) -> IntArray:
+def next_states(pairs: Entries, choice: IntArray) -> IntArray:
     """pi_s(s), the state that the policy moves to."""
     return np.where(choice == NOWHERE, NOWHERE, pairs.target[choice]) if len(pairs.target) else choice
 
 
-def actions(pairs: Pairs, choice: IntArray, inverse: InverseModel) -> IntArray:
+def actions(pairs: Entries, choice: IntArray, inverse: InverseModel) -> IntArray:
     """a = I(s, pi_s(s)), section 2; NOWHERE where the policy has nothing to say."""
     action = np.full(len(choice), NOWHERE)
     known = np.flatnonzero(choice != NOWHERE)

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.mdp import (
     MDP,
     NOWHERE,
     BoolArray,
     Dataset,
+    Entries,
     FloatArray,
     IntArray,
-    Pairs,
     Reachability,
     check_data,
     offsets,
@@ -44,7 +44,7 @@ def k_step(reach: Reachability, k: int, *, exactly: bool = False) -> Reachabilit
 class Paths:
     """The best path of each length between two states, from a state of D to a state of D."""
 
-    pairs: Pairs  # an entry's action is the path's first, its reward the discounted sum along the path
+    pairs: Entries  # an entry's action is the path's first, its reward the discounted sum along the path
     steps: IntArray  # [E]
     states: IntArray  # [E, k] the states after the start; a shorter path repeats its last one
     final: BoolArray  # [S]
@@ -115,7 +115,7 @@ class _Layer:
         )
 
 
-def _layers(pairs: Pairs, starts: IntArray, k: int) -> list[_Layer]:
+def _layers(pairs: Entries, starts: IntArray, k: int) -> list[_Layer]:
     row, edge = _extend(starts, pairs.indptr)
     end = pairs.target[edge]
     layers = [_Layer(1, starts[row], end, pairs.action[edge], pairs.reward[edge], end[:, None])]
@@ -124,7 +124,7 @@ def _layers(pairs: Pairs, starts: IntArray, k: int) -> list[_Layer]:
     return layers
 
 
-def _longer(layer: _Layer, pairs: Pairs) -> _Layer:
+def _longer(layer: _Layer, pairs: Entries) -> _Layer:
     """One step more. Only the best path to each end is extended: the rest of the way is worth the same."""
     row, edge = _extend(layer.end, pairs.indptr)
     end = pairs.target[edge]
@@ -155,7 +155,7 @@ def _collected(layers: list[_Layer], final: BoolArray, discount: float, k: int) 
     steps = np.concatenate([np.full(len(layer.start), layer.length) for layer in layers])
     order = np.lexsort((steps, start))
     states = [np.pad(layer.states, ((0, 0), (0, k - layer.length)), mode="edge") for layer in layers]
-    pairs = Pairs(
+    pairs = Entries(
         offsets(np.bincount(start, minlength=len(final))),
         np.concatenate([layer.action for layer in layers])[order],
         np.concatenate([layer.end for layer in layers])[order],

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from stacq.errors import InputError
+from stacq.core.errors import InputError
 from stacq.tabular.mdp import (
     MDP,
     NOWHERE,
     BoolArray,
     Dataset,
+    Entries,
     FloatArray,
     IntArray,
-    Pairs,
     Reachability,
     action_pairs,
     check_data,
@@ -29,7 +29,7 @@ SAMPLES_AT_ONCE = 1 << 20
 class Table:
     """A Q table and the entries that may be learned from; all others keep the initial value q0 for ever."""
 
-    pairs: Pairs
+    pairs: Entries
     allowed: BoolArray  # [E]
     final: BoolArray  # [S]; worth 0 and never left
 
@@ -69,13 +69,13 @@ def scql(mdp: MDP, data: Dataset, reach: Reachability | None = None) -> Table:
     return Table(pairs, allowed, mdp.final & seen)
 
 
-def batch_mask(pairs: Pairs, data: Dataset) -> BoolArray:
+def batch_mask(pairs: Entries, data: Dataset) -> BoolArray:
     """(s, a) in D, the condition under the maximum of eq. (3) and of BCQL's policy in section 3.2."""
     n_actions = 1 + max(int(pairs.action.max(initial=0)), int(data.action.max(initial=0)))
     return np.isin(pairs.source * n_actions + pairs.action, data.state * n_actions + data.action)
 
 
-def state_mask(pairs: Pairs, seen: BoolArray) -> BoolArray:
+def state_mask(pairs: Entries, seen: BoolArray) -> BoolArray:
     """s in D and s' in D, the condition under the maximum of eqs. (5) and (6)."""
     return seen[pairs.source] & seen[pairs.target]
 

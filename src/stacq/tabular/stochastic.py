@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stacq.errors import InputError
-from stacq.tabular.mdp import NOWHERE, BoolArray, FloatArray, IntArray, Pairs, check_discount, offsets
+from stacq.core.errors import InputError
+from stacq.tabular.mdp import NOWHERE, BoolArray, Entries, FloatArray, IntArray, check_discount, offsets
 from stacq.tabular.policy import greedy
 from stacq.tabular.solve import Table, state_mask, synchronous
 
@@ -65,12 +65,12 @@ def most_likely(mdp: StochasticMDP) -> BoolArray:
     return likely & ~mdp.final[:, None, None]
 
 
-def likely_pairs(mdp: StochasticMDP) -> Pairs:
+def likely_pairs(mdp: StochasticMDP) -> Entries:
     """(s, s') with s' in the extended SR(s), each with the action that makes s' most probable."""
     p = np.where(most_likely(mdp), mdp.transition, 0.0)
     source, target = np.nonzero(p.any(axis=1))
     action = p[source, :, target].argmax(axis=1)
-    return Pairs(
+    return Entries(
         offsets(np.bincount(source, minlength=len(mdp.final))),
         action,
         target,

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import Damaged, damaged, read_artefact, remove_artefact, write_artefact
-from stacq.errors import InputError
-from stacq.outside import has_shape
+from stacq.core.artefacts import Damaged, damaged, read_artefact, remove_artefact, write_artefact
+from stacq.core.errors import InputError
+from stacq.core.outside import has_shape
 
 KIND = "checkpoint"
 KEPT = 2

@@ -12,8 +12,9 @@ import jax
 import numpy as np
 
 from stacq.algos.algorithm import Algorithm
+from stacq.core.workers import WorkerFailed, WorkerPool
 from stacq.envs.gym import EnvSource
-from stacq.evaluation import (
+from stacq.evaluation.rollouts import (
     Counting,
     Episode,
     EpisodeRecord,
@@ -24,7 +25,6 @@ from stacq.evaluation import (
     run_episode,
 )
 from stacq.policies import Policy, Space
-from stacq.workers import WorkerFailed, WorkerPool
 
 STREAM = 1  # keeps the starts of evaluations apart from those of other rollouts with the same seed
 MOST_WAITING = 3  # snapshots; beyond that the training waits for the workers

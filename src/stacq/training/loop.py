@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from stacq.algos.algorithm import Algorithm, Metrics, Sizes, Update
 from stacq.algos.world import World, draw_rows, gather
-from stacq.workers import available_cores
+from stacq.core.workers import available_cores
 
 
 class Carry(NamedTuple):

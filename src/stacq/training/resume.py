@@ -8,16 +8,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.artefacts import Damaged, remove_artefact
-from stacq.errors import InputError
+from stacq.core.artefacts import Damaged, remove_artefact
+from stacq.core.errors import InputError
+from stacq.core.staging import sweep
+from stacq.core.types import Bools
 from stacq.nn.learner import stripped
 from stacq.runs.directory import Run
 from stacq.runs.finished import POLICIES
-from stacq.staging import sweep
 from stacq.training.checkpoints import KIND, latest_checkpoint, load_tree, stored_steps
 from stacq.training.loop import Carry
 from stacq.training.scorer import SNAPSHOT, SNAPSHOTS, save_snapshot
-from stacq.types import Bools
 
 CHECKPOINTS = "checkpoints"
 Like = tuple[Carry, jax.Array]  # the structure of a checkpoint: the carry, and which seeds are alive

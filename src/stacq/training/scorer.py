@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq.algos.algorithm import Algorithm
-from stacq.artefacts import remove_artefact
-from stacq.evaluation import EpisodeRecord
+from stacq.core.artefacts import remove_artefact
+from stacq.core.types import Bools
+from stacq.evaluation.rollouts import EpisodeRecord
 from stacq.nn.learner import stripped
 from stacq.runs.directory import EVALUATED, Run, read_metrics
 from stacq.training.checkpoints import load_tree, save_tree, stored_steps
 from stacq.training.evaluations import Evaluator, Outcome, Snapshot, records_of
 from stacq.training.task import Task
-from stacq.types import Bools
 
 SNAPSHOT, SNAPSHOTS = "snapshot", "snapshots"
 

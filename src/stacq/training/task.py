@@ -9,11 +9,11 @@ import jax.numpy as jnp
 
 from stacq.algos.algorithm import Algorithm, Phase, Sizes
 from stacq.algos.world import World
-from stacq.errors import SEED_END, InputError, check_whole
+from stacq.core.errors import SEED_END, InputError, check_whole
+from stacq.core.types import Precision
+from stacq.core.workers import available_cores
 from stacq.policies import Space
 from stacq.training.loop import zero_sums
-from stacq.types import Precision
-from stacq.workers import available_cores
 
 MOST_STEPS = 2**31 - 1  # steps are 32-bit numbers to the compiled loop
 MOST_EVALUATIONS = 1_000_000

@@ -13,8 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.evaluation import crew_size
-from stacq.interrupts import Held, held_back
+from stacq.core.interrupts import Held, held_back
+from stacq.core.workers import WorkerPool
+from stacq.evaluation.rollouts import crew_size
 from stacq.nn.precision import products_of
 from stacq.runs.directory import Run
 from stacq.runs.finished import POLICIES
@@ -36,7 +37,6 @@ from stacq.training.task import (
     total_steps,
 )
 from stacq.training.watchdog import Watchdog
-from stacq.workers import WorkerPool
 
 
 def train(

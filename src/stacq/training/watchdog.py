@@ -8,11 +8,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from stacq.core.types import Bools
 from stacq.nn.learner import stripped
 from stacq.runs.directory import Run
 from stacq.runs.failed import TrainingFailed
 from stacq.training.task import Task, value_limit
-from stacq.types import Bools
 
 EXPLODED = 100  # times the largest return that the data's rewards allow
 VALUES = ("q", "q_policy")  # metrics that are mean values: of the pairs learned from, or of what the policy does

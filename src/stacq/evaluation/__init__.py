@@ -1,0 +1,1 @@
+"""Rollouts of policies, and the records they leave."""

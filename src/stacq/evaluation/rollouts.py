@@ -1,0 +1,274 @@
+"""Rollouts to honest scores: one record per episode, the same whatever the number of workers."""
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stacq.core.errors import InputError, check_seed, check_whole
+from stacq.core.printable import printable
+from stacq.core.types import Floats
+from stacq.core.workers import WorkerFailed, WorkerPool, available_cores
+from stacq.data.registry import Task, normalised_score, task_of
+from stacq.envs.gym import STEP_LIMIT, EnvFacts, EnvSource, facts_of, flatten, make_env
+from stacq.policies import Actor
+
+COLUMNS = ("algorithm", "dataset", "seed", "step", "episode", "return", "length", "score", "success")
+MOST_EPISODES = 1_000_000
+
+
+@dataclass(frozen=True)
+class EpisodeRecord:
+    """One evaluation episode, tidy: every statistic is made from these at report time."""
+
+    algorithm: str
+    dataset: str
+    seed: int
+    step: int  # of training
+    episode: int
+    episode_return: float  # undiscounted; column "return"
+    length: int
+    score: float | None  # D4RL's normalised score, None where no reference returns are known
+    success: bool | None  # None where the environment does not say
+
+    def row(self) -> tuple[object, ...]:
+        """Values under COLUMNS; floats at full precision, unknown as empty, names without control characters."""
+        values = (printable(self.algorithm), printable(self.dataset), self.seed, self.step, self.episode)
+        score = "" if self.score is None else repr(self.score)
+        success = "" if self.success is None else int(self.success)
+        return (*values, repr(self.episode_return), self.length, score, success)
+
+
+class Episode(NamedTuple):
+    """What one rollout gives, before it has a name."""
+
+    episode_return: float
+    length: int
+    success: bool | None
+    discounted_return: float  # as the critics count
+    start: Floats  # the first observation, [S]
+
+
+class EvaluationFailed(RuntimeError):
+    """The evaluation ended early; the message says in which episode and why."""
+
+
+def evaluate(
+    policy: Actor,
+    env: EnvSource,
+    episodes: int = 10,
+    seed: int = 0,
+    *,
+    workers: int | None = None,
+    pool: WorkerPool | None = None,
+    algorithm: str = "",
+    dataset: str = "",
+    step: int = 0,
+    on_episode: Callable[[EpisodeRecord], None] | None = None,
+) -> list[EpisodeRecord]:
+    """Run a policy for `episodes` episodes in worker processes and return their records in order.
+
+    Episode k draws its start and its noise from (seed, k) alone. `workers` defaults to all cores, never
+    more than episodes; a warm `pool` is used instead if given. The scores' reference returns come from
+    the dataset's name or the environment's id.
+    """
+    _check_kinds(policy, env)
+    check_numbers(episodes, seed)
+    task = reference_task(dataset, env)
+    label = env_label(env)
+    run = partial(run_episode, policy, env, label, (seed,))
+    records = []
+    try:
+        with nullcontext(pool) if pool else WorkerPool(crew_size(workers, episodes)) as crew:
+            for index, episode in enumerate(crew.map(run, range(episodes))):
+                record = record_of(episode, task, algorithm, dataset, (seed, step, index))
+                records.append(record)
+                if on_episode:
+                    on_episode(record)
+    except WorkerFailed as failure:
+        reason = f"episode {failure.task} (of 0 to {episodes - 1}) in {label} failed: {failure.summary}"
+        raise EvaluationFailed(f"{reason}\n{failure.details}".rstrip()) from None
+    return records
+
+
+def record_of(
+    episode: Episode, task: Task | None, algorithm: str, dataset: str, place: tuple[int, int, int]
+) -> EpisodeRecord:
+    """An episode with a name: whose it is, and its place as (seed, step, number)."""
+    score = None if task is None else normalised_score(task, episode.episode_return)
+    return EpisodeRecord(algorithm, dataset, *place, episode.episode_return, episode.length, score, episode.success)
+
+
+def _check_kinds(policy: object, env: object) -> None:
+    if not callable(policy):
+        raise InputError(
+            f"the policy is {type(policy).__name__} {policy!r:.80}",
+            where="evaluate",
+            expected="a stacq.Policy, or a function of (observation, generator)",
+            fix="load a file with stacq.Policy.load, or take one of `policies` of what was trained",
+        )
+    if not isinstance(env, str) and not callable(env):
+        raise InputError(
+            f"the environment is {type(env).__name__} {env!r:.80}",
+            where="evaluate",
+            expected="a Gymnasium id, or a function that makes an environment: every worker makes its own",
+            fix="give the id, such as 'Hopper-v4', or `lambda: env_you_make()`",
+        )
+
+
+def check_numbers(episodes: int, seed: int) -> None:
+    expected = f"at least one episode, and at most {MOST_EPISODES:,}"
+    check_whole("episodes", episodes, 1, MOST_EPISODES, expected=expected, fix="use --episodes 10")
+    check_seed(seed)
+
+
+def crew_size(workers: int | None, episodes: int) -> int:
+    """All cores unless said otherwise, and never more processes than episodes."""
+    return min(available_cores() if workers is None else workers, episodes)
+
+
+def check_fit(policy: Actor, env: EnvSource, dataset: str, pool: WorkerPool) -> EnvFacts:
+    """Make the environment in a worker and refuse a policy or dataset that does not fit, before any episode."""
+    reference_task(dataset, env)
+    return next(pool.map(partial(_facts_for, policy, env), [env_label(env)]))
+
+
+def _facts_for(policy: Actor, env: EnvSource, label: str) -> EnvFacts:
+    with env_of(env, label) as (_, facts):
+        _check_sizes(policy, facts)
+        return facts
+
+
+def env_label(env: EnvSource) -> str:
+    """What an environment is called in messages."""
+    return env if isinstance(env, str) else getattr(env, "__name__", "environment")
+
+
+def reference_task(dataset: str, env: EnvSource) -> Task | None:
+    """The task whose reference returns make the score; data and environment must not be of different ones."""
+    of_data, of_env = task_of(dataset), task_of(env) if isinstance(env, str) else None
+    if of_data and of_env and of_data != of_env:
+        raise InputError(
+            f"the dataset '{dataset}' belongs to {of_data.key}",
+            where=env,
+            expected=f"a dataset of {of_env.key}, or none",
+            fix="name the environment of the data (--env), or another dataset",
+        )
+    return of_data or of_env
+
+
+class Counting(NamedTuple):
+    """How critics count rewards: discounted, and as they were scaled and shifted before they learned from them."""
+
+    discount: float = 1.0
+    shift: float = 0.0
+    scale: float = 1.0
+
+
+def run_episode(
+    policy: Actor, env: EnvSource, label: str, stream: tuple[int, ...], index: int, counting: Counting = Counting()
+) -> Episode:
+    """One episode, in a worker process, from the random numbers of (stream, index) alone."""
+    with env_of(env, label) as (body, facts):
+        _check_sizes(policy, facts)
+        return _roll_out(policy, body, facts, (*stream, index), counting)
+
+
+def _roll_out(policy: Actor, body: Any, facts: EnvFacts, stream: tuple[int, ...], counting: Counting) -> Episode:
+    starts, noise = np.random.SeedSequence(stream).spawn(2)
+    rng = np.random.default_rng(noise)
+    observation, _ = body.reset(seed=int(starts.generate_state(1)[0]))
+    start = flatten(observation)
+    total, discounted, length, info = 0.0, 0.0, 0, {}
+    ended = False
+    while not ended and length < STEP_LIMIT:
+        action = np.asarray(policy(flatten(observation), rng))
+        check_action(action, facts, length)
+        observation, reward, terminated, truncated, info = body.step(action)
+        total += float(reward)
+        discounted += counting.discount**length * (float(reward) * counting.scale + counting.shift)
+        length += 1
+        ended = bool(terminated or truncated)
+    return Episode(total, length, _success(info), discounted, start)
+
+
+@cache
+def _made(source: str) -> Any:
+    return make_env(source)
+
+
+@contextmanager
+def env_of(source: EnvSource, label: str) -> Iterator[tuple[Any, EnvFacts]]:
+    """Named environments are made once per worker; a function is called anew, since it may hold state."""
+    env = _made(source) if isinstance(source, str) else make_env(source)
+    try:
+        yield env, facts_of(env, label)
+    finally:
+        if not isinstance(source, str):
+            env.close()
+
+
+def _check_sizes(policy: Actor, facts: EnvFacts) -> None:
+    wanted = (getattr(policy, "observation_size", None), getattr(policy, "action_size", None))
+    if wanted[0] is not None and wanted != (facts.observation_size, facts.action_size):
+        raise InputError(
+            f"the policy is for observations of {wanted[0]} and actions of {wanted[1]} numbers",
+            where=facts.label,
+            expected=f"{facts.observation_size} and {facts.action_size}, the sizes of {facts.label}",
+            fix="evaluate it in the environment of its data (--env)",
+        )
+
+
+def check_action(action: Floats, facts: EnvFacts, step: int | None = None) -> None:
+    """Refuse what is no action, before a simulator is given it."""
+    place = "" if step is None else f" at step {step}"
+    if action.shape != (facts.action_size,):
+        raise ValueError(f"the policy returned shape {action.shape}{place}, expected ({facts.action_size},)")
+    if not np.isfinite(action).all():
+        raise ValueError(f"the policy returned {action.tolist()}{place}, expected finite numbers")
+
+
+def _success(info: dict[str, Any]) -> bool | None:
+    for key in ("success", "is_success"):
+        if key in info:
+            return bool(info[key])
+    return None
+
+
+def csv_line(values: Iterable[object]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerow(values)
+    return text.getvalue()
+
+
+def parse_records(lines: Iterable[str]) -> list[EpisodeRecord]:
+    """Records from the lines of a CSV file, header first, value for value as they were written."""
+    return [_parse(row) for row in csv.DictReader(lines)]
+
+
+def _parse(row: dict[str, str]) -> EpisodeRecord:
+    if None in row or None in row.values():
+        raise ValueError(f"{len(COLUMNS)} values were expected: {', '.join(COLUMNS)}")
+    seed, step, episode, length = (_count(row[key]) for key in ("seed", "step", "episode", "length"))
+    return EpisodeRecord(
+        algorithm=row["algorithm"],
+        dataset=row["dataset"],
+        seed=seed,
+        step=step,
+        episode=episode,
+        episode_return=float(row["return"]),
+        length=length,
+        score=float(row["score"]) if row["score"] else None,
+        success=bool(int(row["success"])) if row["success"] else None,
+    )
+
+
+def _count(text: str) -> int:
+    if not 0 <= (value := int(text)) < 2**63:
+        raise ValueError(f"{text[:20]} is no number from 0 that fits 64 bits")
+    return value
