@@ -222,7 +222,7 @@ def test_impossible_limits() -> None:
 
 
 def test_the_command_line_has_the_same_limits() -> None:
-    from stacq.cli import Download
+    from stacq.cli.data import Download
 
     verb = Download("hopper-medium-v2")
     assert (verb.time_limit, verb.least_speed) == (TIME_LIMIT, LEAST_SPEED)

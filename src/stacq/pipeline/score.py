@@ -3,22 +3,28 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from stacq.core.errors import InputError
+from stacq.core.files import exists
 from stacq.core.printable import printable
 from stacq.core.progress import progress, tell
 from stacq.core.terminal import Console
 from stacq.core.workers import WorkerPool
+from stacq.data.behaviour import PREFIX, load_behaviour, read_actor
 from stacq.data.generate import generate
 from stacq.data.load import cached_file
-from stacq.data.registry import Recipe
+from stacq.data.registry import TASKS, Recipe
 from stacq.envs.gym import EnvSource
 from stacq.evaluation.rollouts import EpisodeRecord, check_fit, check_numbers, crew_size, evaluate
-from stacq.policies import Actor
+from stacq.policies import Actor, Policy
 from stacq.report.statistics import describe
 from stacq.runs.directory import RUNS, Run, new_directory
+from stacq.runs.finished import lost_text, read_finished
+
+ACTORS = ".npz"  # files of stochastic actors, several in one
 
 
 @dataclass(frozen=True)
@@ -148,3 +154,25 @@ def _sentence(algorithm: str, records: Sequence[EpisodeRecord]) -> str:
     if scores:
         text += f", normalised score {np.mean(scores):.1f}"
     return text
+
+
+def candidates_of(name: str, env: str | None) -> tuple[list[Candidate], str, str, str]:
+    """What to score: policies, the algorithm's name, the environment, and the dataset if it is known."""
+    if name.startswith(PREFIX):
+        body, _, tag = name.removeprefix(PREFIX).partition("-")
+        return [Candidate(load_behaviour(body, tag))], name, env or str(TASKS[body].env_id), ""
+    if exists(Path(name)) and Path(name).is_dir():
+        run = read_finished(Path(name))
+        if run.lost:
+            Console().print(lost_text(run.lost, len(run.lost) + len(run.policies)), soft_wrap=True)
+        found = [Candidate(policy, seed, run.step) for seed, policy in run.policies.items()]
+        return found, run.label, env or run.env or _no_env(name), run.dataset
+    path, ending, tag = name.rpartition(ACTORS)
+    if ending:
+        return [Candidate(read_actor(Path(path + ACTORS), tag.removeprefix(":")))], name, env or _no_env(name), ""
+    return [Candidate(Policy.load(name))], name, env or _no_env(name), ""
+
+
+def _no_env(name: str) -> NoReturn:
+    fix = "add --env with the id of an environment of the same sizes, such as --env Hopper-v4"
+    raise InputError("it does not say its environment", where=name, expected="--env", fix=fix)

@@ -1,0 +1,196 @@
+"""The verbs about datasets."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from tyro.conf import Positional, subcommand
+
+from stacq.cli.shared import Bounds, Stated, tell
+from stacq.core.printable import printable_lines
+
+
+@dataclass(frozen=True)
+class Data:
+    """Datasets: list, inspect, generate, rollout, download, convert."""
+
+
+@dataclass(frozen=True)
+class List:
+    """Every dataset known by name: what it is, whether it is in the cache, and how big."""
+
+    def run(self) -> None:
+        from stacq.report.catalogue import print_catalogue
+
+        print_catalogue()
+
+
+@dataclass(frozen=True)
+class Inspect:
+    """What a dataset holds, printed and drawn, before anyone trains on it."""
+
+    source: Positional[str]
+    """A .hdf5 or .npz file, a Minari directory, or a name from `stacq data list`."""
+    out: Path | None = None
+    """Where to draw the picture (.png or .svg); by default in the cache directory."""
+    env: str | None = None
+    """Also check that the data fits this Gymnasium environment."""
+    bounds: Stated = Bounds()
+
+    def run(self) -> None:
+        from stacq.data.load import load
+        from stacq.data.pins import told_pin
+        from stacq.report.inspect import show
+
+        dataset = load(self.source, conventions=self.bounds.conventions)
+        if self.env is not None:
+            from stacq.data.match import check_match
+            from stacq.envs.gym import facts_of, make_env
+
+            check_match(dataset, facts_of(make_env(self.env), self.env))
+        tell(f"picture: {show(dataset, self.out)}")
+        if not Path(self.source).exists() and (pin := told_pin(self.source)):
+            tell(pin)
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Regenerate a locomotion dataset from the shipped behaviour policies (needs the mujoco extra)."""
+
+    name: Positional[str]
+    """Such as stacq/hopper-medium-v0, or hopper-medium for short."""
+    size: int | None = None
+    """Rows; by default as many as the dataset's usual size."""
+    seed: int = 0
+    """Another seed gives other data under another name."""
+    workers: int | None = None
+    """Processes; by default one per core. The data does not depend on it."""
+    force: bool = False
+    """Generate again even if the file is there."""
+
+    def run(self) -> None:
+        from stacq.data.registry import recipe
+        from stacq.pipeline.score import generate_with_progress
+
+        plan = recipe(self.name, size=self.size, seed=self.seed)
+        tell(f"{plan.info.name}: {generate_with_progress(plan, self.workers, self.force)}")
+
+
+@dataclass(frozen=True)
+class RollOut:
+    """Record a dataset with any saved policy in a Gymnasium environment."""
+
+    policy: Positional[str]
+    """A policy file (.safetensors), an actor of an .npz file (FILE.npz:TAG), the directory of a training run, whose
+    final policies record a share each, or a shipped policy such as behaviour/hopper-medium."""
+    rows: int
+    """How many to record."""
+    env: str | None = None
+    """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
+    noise: float | None = None
+    """Disturb the policy's mean action by so much of half the action's range (standard deviation). Without it the
+    policy acts as it is, a stochastic one by chance."""
+    seed: int = 0
+    workers: int | None = None
+    """Processes; by default one per core. The data does not depend on it."""
+    out: Path | None = None
+    """The .hdf5 file; by default one in the working directory, called after the policy and the rows."""
+    force: bool = False
+    """Write over a file that is there."""
+
+    def run(self) -> None:
+        from stacq.evaluation.recording import record
+
+        candidates, _, env, _ = candidates(self.policy, self.env)
+        path = record(
+            [candidate.policy for candidate in candidates],
+            self.policy,
+            env,
+            self.rows,
+            noise=self.noise,
+            seed=self.seed,
+            workers=self.workers,
+            out=self.out,
+            force=self.force,
+        )
+        print(f"recorded: {path}")
+
+
+@dataclass(frozen=True)
+class Download:
+    """Fetch a D4RL file into the cache: resumed if interrupted, checked, renamed into place."""
+
+    name: Positional[str]
+    """A D4RL name, such as hopper-medium-v2."""
+    mirrors: tuple[str, ...] | None = None
+    """Addresses to try in order; also STACQ_MIRRORS or config.toml in the cache directory."""
+    sha256: str | None = None
+    """The checksum that the file must have; so another file than the pinned or published one is accepted."""
+    time_limit: float = 14_400.0
+    """Seconds after which to stop; what arrived is kept."""
+    least_speed: float = 10_000.0
+    """Bytes per second; a server that is slower for 30 seconds is asked again, then left."""
+    STOPPED: ClassVar[str] = "what arrived is kept, and the same command goes on from there"
+
+    def run(self) -> None:
+        from stacq.core.progress import progress
+        from stacq.data.download import download
+        from stacq.data.pins import told_pin
+        from stacq.data.registry import find
+
+        warnings: list[str] = []
+        with progress(f"downloading {self.name}", None, "bytes") as update:
+            begun = False
+
+            def told(size: int, total: int | None) -> None:
+                nonlocal begun
+                update(size, total, kept=not begun)  # the first word is of what was there before
+                begun = True
+
+            path = download(
+                find(self.name),
+                mirrors=self.mirrors,
+                progress=told,
+                sha256=self.sha256,
+                time_limit=self.time_limit,
+                least_speed=self.least_speed,
+                tell=warnings.append,
+            )
+        tell(f"{self.name}: {path}\n{told_pin(self.name)}")
+        for warning in warnings:
+            print(printable_lines(f"warning: {warning}"), file=sys.stderr)
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Write a dataset in another format: a .hdf5 file in D4RL's layout, or minari:ID."""
+
+    source: Positional[str]
+    """A file, a Minari directory or id, or a name."""
+    target: Positional[str]
+    """A path ending in .hdf5, or minari:ID for Minari's local storage. For d3rlpy and TorchRL write .hdf5: they misread
+    Minari's format (docs/data.md)."""
+    infos: tuple[str, ...] | None = None
+    """Per-row extras to take along, such as qpos qvel; all of them if not said, none if the list is empty."""
+    force: bool = False
+    """Write over a .hdf5 file that is there."""
+    bounds: Stated = Bounds()
+
+    def run(self) -> None:
+        from stacq.data.convert import convert
+
+        infos = "all" if self.infos is None else self.infos
+        stated = self.bounds.conventions
+        written = convert(self.source, self.target, infos=infos, conventions=stated, force=self.force)
+        tell(f"written: {written}")
+
+
+DataVerb = (
+    Annotated[List, subcommand("list")]
+    | Annotated[Inspect, subcommand("inspect")]
+    | Annotated[Generate, subcommand("generate")]
+    | Annotated[RollOut, subcommand("rollout")]
+    | Annotated[Download, subcommand("download")]
+    | Annotated[Convert, subcommand("convert")]
+)

@@ -1,0 +1,120 @@
+"""The verbs that learn: dynamics, reachable sets, policies."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from tyro.conf import OmitArgPrefixes, Positional
+
+from stacq.cli.shared import KEPT_RUN, Bounds, Stated
+from stacq.core.errors import InputError
+from stacq.pipeline.options import Comparison, Options, RecipeName, Stages
+
+
+@dataclass(frozen=True)
+class RunAll:
+    """From data to one page: train several methods, compare them. Without a dataset: a maze one can watch."""
+
+    job: OmitArgPrefixes[Comparison]
+    bounds: Stated = Bounds()
+    LEARNS: ClassVar[bool] = True
+    STOPPED: ClassVar[str] = KEPT_RUN
+
+    def run(self) -> None:
+        from stacq.pipeline.compare import compare_methods
+        from stacq.pipeline.console import ConsoleReporter
+
+        compare_methods(self.job, self.bounds.conventions, ConsoleReporter())
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train policies on a dataset; dynamics and reachable sets are made first where the algorithm needs them.
+
+    The same command goes on with a run that was stopped.
+    """
+
+    source: Positional[str]
+    """A file, a Minari directory or id, or a name."""
+    options: OmitArgPrefixes[Options] = Options()
+    stages: OmitArgPrefixes[Stages] = Stages()
+    workers: int | None = None
+    """Processes that evaluate; by default one per core."""
+    out: Path | None = None
+    """The run directory; by default one under runs/ that the options name."""
+    tensorboard: bool = False
+    """Write TensorBoard event files too (needs the tensorboard extra)."""
+    bounds: Stated = Bounds()
+    LEARNS: ClassVar[bool] = True
+    STOPPED: ClassVar[str] = KEPT_RUN
+
+    def run(self) -> None:
+        from stacq.data.load import load
+        from stacq.pipeline.console import ConsoleReporter
+        from stacq.pipeline.train import train
+
+        train(
+            load(self.source, conventions=self.bounds.conventions),
+            self.options,
+            self.stages,
+            out=self.out,
+            workers=self.workers,
+            tensorboard=self.tensorboard,
+            reporter=ConsoleReporter(),
+        )
+
+
+@dataclass(frozen=True)
+class FitDynamics:
+    """Fit forward and inverse ensembles to a dataset, and say how good they are."""
+
+    source: Positional[str]
+    """A file, a Minari directory or id, or a name."""
+    preset: RecipeName = "default"
+    """The recipe: `default` measured best, `paper` is that of the paper's authors, `small` suits a laptop."""
+    epochs: int | None = None
+    """Most epochs; by default as the preset says."""
+    seed: int = 0
+    out: Path | None = None
+    """Directory of the artefact; by default one in the cache."""
+    bounds: Stated = Bounds()
+    LEARNS: ClassVar[bool] = True
+
+    def run(self) -> None:
+        from stacq.data.load import load
+        from stacq.pipeline.console import ConsoleReporter
+        from stacq.pipeline.models import fit_dynamics
+
+        dataset = load(self.source, conventions=self.bounds.conventions)
+        reporter = ConsoleReporter()
+        fit_dynamics(dataset, self.preset, epochs=self.epochs, seed=self.seed, out=self.out, reporter=reporter)
+
+
+@dataclass(frozen=True)
+class DynamicsGroup:
+    """Learned dynamics. The one verb is `fit`: `stacq dynamics fit --help`."""
+
+    def run(self) -> None:
+        raise InputError("this group has one verb", where="stacq dynamics", fix="run `stacq dynamics fit DATASET`")
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Find which states of a dataset are reachable from which, with fitted dynamics."""
+
+    source: Positional[str]
+    """A file, a Minari directory or id, or a name."""
+    stages: OmitArgPrefixes[Stages] = Stages()
+    picture: Path | None = None
+    """Where to draw (.png or .svg); by default in the cache directory."""
+    bounds: Stated = Bounds()
+    LEARNS: ClassVar[bool] = True
+    STOPPED: ClassVar[str] = "fitted dynamics and finished chunks are kept, and the same command goes on from there"
+
+    def run(self) -> None:
+        from stacq.data.load import load
+        from stacq.pipeline.console import ConsoleReporter
+        from stacq.pipeline.models import reach_dataset
+
+        dataset = load(self.source, conventions=self.bounds.conventions)
+        reach_dataset(dataset, self.stages, self.picture, ConsoleReporter())

@@ -1,0 +1,48 @@
+"""What several verbs share."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from tyro.conf import arg
+
+from stacq.core.printable import printable_lines
+
+if TYPE_CHECKING:
+    from stacq.data.border import Conventions
+
+KEPT = "the episodes finished so far are kept in the run directory"
+KEPT_RUN = "finished stages and the last checkpoint, if there is one yet, are kept; the same command goes on from there"
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a file of arrays does not say of its actions and episodes."""
+
+    action_low: tuple[float, ...] | None = None
+    """Lower bound of the actions: one number or one per dimension. Default: as declared, else -1."""
+    action_high: tuple[float, ...] | None = None
+    """Upper bound of the actions. Default: as declared, else 1."""
+    max_episode_steps: int | None = None
+    """After so many steps a recording was stopped; used only where timeouts are not stored."""
+
+    @property
+    def conventions(self) -> "Conventions":
+        from stacq.data.border import Conventions
+
+        return Conventions(
+            action_low=self.action_low, action_high=self.action_high, max_episode_steps=self.max_episode_steps
+        )
+
+
+Stated = Annotated[Bounds, arg(name="")]
+
+
+def tell(text: str) -> None:
+    """Print lines that may hold text from outside."""
+    print(printable_lines(text))
+
+
+def plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a verb as JSON holds them."""
+    return {key: str(value) if isinstance(value, Path) else value for key, value in values.items()}

@@ -1,0 +1,96 @@
+"""The verbs that score and show."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from tyro.conf import Positional
+
+from stacq.cli.shared import KEPT, plain, tell
+from stacq.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Score policies in their environment, in parallel, one record per episode."""
+
+    policy: Positional[str]
+    """A policy file (.safetensors), an actor of an .npz file (FILE.npz:TAG), the directory of a training run, whose
+    final policies are all scored, or a shipped policy such as behaviour/hopper-medium."""
+    env: str | None = None
+    """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
+    episodes: int = 10
+    seed: int = 0
+    workers: int | None = None
+    """Processes; by default one per core. The records do not depend on it."""
+    dataset: str | None = None
+    """Name of the dataset the policy comes from, known of training runs: it goes into the records, and scores are made
+    with its reference returns."""
+    out: Path | None = None
+    """The run directory; by default a new one under runs/."""
+    tensorboard: bool = False
+    """Write TensorBoard event files too (needs the tensorboard extra)."""
+    STOPPED: ClassVar[str] = KEPT
+
+    def run(self) -> None:
+        from stacq.pipeline.score import Scoring, candidates, score_policies
+
+        candidates, algorithm, env, dataset = candidates(self.policy, self.env)
+        score_policies(
+            candidates,
+            Scoring(env, self.episodes, self.seed, self.workers),
+            algorithm=algorithm,
+            dataset=dataset if self.dataset is None else self.dataset,
+            out=self.out,
+            tensorboard=self.tensorboard,
+            config=plain(asdict(self)),
+        )
+
+
+@dataclass(frozen=True)
+class ReportPage:
+    """One page about one or several runs: curves, tables, comparisons. It opens offline."""
+
+    runs: Positional[tuple[Path, ...]]
+    """Run directories; files among them are passed over, and so is a run that is named again."""
+    out: Path = Path("report.html")
+    title: str = "Training runs"
+
+    def run(self) -> None:
+        from stacq.core.files import exists
+        from stacq.report.page import write_page
+        from stacq.runs.summary import read_run
+
+        if not self.runs:
+            raise InputError("no run was named", where="stacq report", expected="run directories", fix="name one")
+        found = [each for each in self.runs if not exists(each) or each.is_dir()]  # `runs/*` names pages as well
+        once = {each.resolve(): each for each in found or self.runs}.values()
+        page = write_page(self.out, [read_run(directory) for directory in once], title=self.title)
+        tell(f"page: {page}")
+
+
+@dataclass(frozen=True)
+class Algorithms:
+    """Every algorithm: what it does, what it needs, its variants."""
+
+    def run(self) -> None:
+        from stacq.report.algorithms import algorithms_text
+
+        print(algorithms_text())
+
+
+@dataclass(frozen=True)
+class Maze:
+    """Tabular state-constrained Q-learning on a small maze, with its pictures."""
+
+    file: Positional[Path | None] = None
+    """A maze file, or a shipped one: `stitching` (the default) or `sparse`."""
+    steps_reach: int = 1
+    """States reachable within this many steps."""
+    out: Path = Path("maze")
+    """Directory for the pictures and summary.json."""
+
+    def run(self) -> None:
+        from stacq.tabular.command import maze
+
+        maze(self.file, self.steps_reach, self.out)
