@@ -101,8 +101,9 @@ class RollOut:
 
     def run(self) -> None:
         from stacq.evaluation.recording import record
+        from stacq.pipeline.score import candidates_of
 
-        candidates, _, env, _ = candidates(self.policy, self.env)
+        candidates, _, env, _ = candidates_of(self.policy, self.env)
         path = record(
             [candidate.policy for candidate in candidates],
             self.policy,

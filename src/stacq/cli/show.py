@@ -33,9 +33,9 @@ class Evaluate:
     STOPPED: ClassVar[str] = KEPT
 
     def run(self) -> None:
-        from stacq.pipeline.score import Scoring, candidates, score_policies
+        from stacq.pipeline.score import Scoring, candidates_of, score_policies
 
-        candidates, algorithm, env, dataset = candidates(self.policy, self.env)
+        candidates, algorithm, env, dataset = candidates_of(self.policy, self.env)
         score_policies(
             candidates,
             Scoring(env, self.episodes, self.seed, self.workers),
