@@ -37,6 +37,18 @@ def test_a_training_stage_by_stage_says_only_what_is_printed() -> None:
     assert re.fullmatch(r"runs/\S+ \[[\d., ]+\]\n", said)
 
 
+@pytest.mark.slow
+def test_a_sweep_with_a_number_per_seed_runs() -> None:
+    from stacq.runs.directory import read_records
+
+    assert printed(blocks(ROOT / "docs" / "training.md", "python")[2]) == ""
+    assert {(record.seed, record.step) for record in read_records(Path("sweep"))} >= {
+        (0, 1_000),
+        (1, 1_000),
+        (2, 1_000),
+    }
+
+
 def test_a_policy_from_elsewhere_is_scored() -> None:
     said = printed(blocks(ROOT / "docs" / "training.md", "python")[1])
     assert len(said.strip("[]\n").split(", ")) == 4
