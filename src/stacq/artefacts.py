@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from stacq.archives import read_archive
 from stacq.errors import InputError
 from stacq.files import appearing, content_hash, home, replacing, share, unwritable, write_json
+from stacq.reading import available_memory, check_regular, read_text
 from stacq.types import Array
 
 ARRAYS, MANIFEST = "arrays.safetensors", "manifest.json"
@@ -101,7 +103,7 @@ def check_place(directory: Path, kind: str) -> Path:
 def _kind_of(directory: Path) -> str | None:
     """What a manifest says; nothing where there is none that can be read."""
     try:
-        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(read_text(directory / MANIFEST))
     except (OSError, ValueError):
         return None
     return manifest.get("kind") if isinstance(manifest, dict) else None
@@ -121,15 +123,12 @@ def kept_arrays(path: Path, make: Callable[[], Mapping[str, Array]]) -> Mapping[
 
 
 def _whole_arrays(path: Path) -> dict[str, Array] | None:
-    """What `kept_arrays` wrote; nothing where it was damaged, in whatever way the archive's reader says so."""
-    with open(path, "rb") as handle:
-        try:
-            arrays = dict(np.load(handle, allow_pickle=False))
-            content = arrays.pop(CONTENT).tobytes().decode()
-        except OSError:
-            raise
-        except Exception:
-            return None
+    """What `kept_arrays` wrote; nothing where it was damaged."""
+    try:
+        arrays = read_archive(path)
+        content = arrays.pop(CONTENT).tobytes().decode()
+    except (KeyError, ValueError):
+        return None
     return arrays if content_hash(arrays) == content else None
 
 
@@ -154,7 +153,8 @@ def read_artefact(directory: Path, kind: str) -> Artefact:
     from safetensors.numpy import load_file
 
     try:
-        manifest = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json.loads(read_text(directory / MANIFEST))
+        check_regular(directory / ARRAYS, available_memory())
         arrays = load_file(directory / ARRAYS)
     except FileNotFoundError as error:
         raise (Damaged if directory.exists() else InputError)(

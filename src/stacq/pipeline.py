@@ -24,6 +24,7 @@ from stacq.reach.build import ReachConfig, kept_at, reachable_sets, resolved
 from stacq.reach.join import Engine
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching, stitching
+from stacq.reading import read_text
 from stacq.report.dynamics_figure import draw_quality
 from stacq.report.dynamics_text import print_again, print_quality
 from stacq.report.inspect import picture_path
@@ -81,7 +82,7 @@ def _fitted_before(dataset: Dataset, directory: Path, console: Console) -> Fitte
         return None
     console.print(f"fitted before: {directory}", soft_wrap=True)
     try:
-        print_again(json.loads((directory / QUALITY).read_text(encoding="utf-8")), console)
+        print_again(json.loads(read_text(directory / QUALITY)), console)
     except (OSError, ValueError, KeyError, TypeError):  # stopped between the fit and its report
         _report(Fit(before, ()), dataset, directory, console)
     return Fitted(before, directory)
@@ -219,7 +220,7 @@ def _reach_facts(found: Stitching) -> dict[str, Any]:
 def _dynamics_facts(directory: Path) -> dict[str, Any]:
     """What the page shows of dynamics; nothing where they were fitted elsewhere."""
     try:
-        found = json.loads((directory / QUALITY).read_text(encoding="utf-8"))["normalised"]
+        found = json.loads(read_text(directory / QUALITY))["normalised"]
     except (OSError, ValueError, KeyError):
         return {}
     return {

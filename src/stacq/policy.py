@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike
 
 from stacq.data.normaliser import Normaliser
 from stacq.errors import InputError, check_choice
+from stacq.reading import check_regular
 from stacq.types import Float32s, Floats
 
 FORMAT = "stacq.policy.v1"
+LARGEST = 1 << 30  # bytes of a policy file; the recommended network has half a million
 Activation = Literal["relu", "tanh"]
 Output = Literal["tanh", "clip"]
 Actor = Callable[[Floats, np.random.Generator], Floats]
@@ -130,6 +132,7 @@ class Policy:
         from safetensors import SafetensorError, safe_open
 
         try:
+            check_regular(path, LARGEST)
             with safe_open(path, framework="numpy") as file:
                 facts = _facts(file.metadata() or {})
                 arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118

@@ -24,6 +24,7 @@ from typing import IO, Any, TypeVar
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
 from stacq.files import appearing, check_writable, flock, unwritable, write_json, write_text, writing
+from stacq.reading import LINES, read_text
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
@@ -138,7 +139,7 @@ def _locked(directory: Path) -> IO[bytes]:
 def _check_same(directory: Path, config: Mapping[str, Any]) -> None:
     """Going on with other options would make a run that no command describes."""
     try:
-        found = json.loads((directory / "config.json").read_text(encoding="utf-8"))
+        found = json.loads(read_text(directory / "config.json"))
     except (OSError, ValueError) as error:
         raise InputError(
             f"its config.json cannot be read: {error}", where=directory, fix="choose another --out"
@@ -197,7 +198,7 @@ def _understood(path: Path, parse: Callable[[list[str]], list[Line]]) -> list[Li
 
 def _whole_lines(path: Path) -> list[str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, LINES)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"cannot be read: {error}", where=path, expected="a run directory with whole files", fix="check the path"

@@ -10,17 +10,17 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import h5py
 
 from stacq.data.hdf5 import SIGNATURE
+from stacq.data.hdf5_guard import Stored, opened
+from stacq.data.hdf5_server import Unreadable
 from stacq.data.load import cached_file
 from stacq.data.mirrors import mirror_urls
 from stacq.data.registry import DATASETS, DatasetInfo
 from stacq.data.transfer import Part, Patience, Progress, UnavailableError, fetch
 from stacq.errors import InputError
 from stacq.files import alone, home, replacing, write_json, writing
+from stacq.reading import read_text, regular
 
 CHECKSUMS: dict[str, str] = {}  # file name -> SHA-256; D4RL publishes none
 
@@ -145,19 +145,17 @@ def _content_complaint(path: Path, info: DatasetInfo) -> str | None:
         kind = "a web page" if head.lstrip().startswith(b"<") else f"no HDF5 file (it starts with {head[:8]!r})"
         return f"what arrived is {kind}, not the dataset"
     try:
-        with h5py.File(path, "r", locking="best-effort") as file:
-            file.visititems(_touch)
-            sizes = tuple(int(file[key].shape[1]) for key in ("observations", "actions"))
-    except Exception as error:  # h5py tells damage by nearly every type of exception
-        return f"what arrived is a damaged HDF5 file: {' '.join(str(error).split())[:200]}"
+        with opened(path) as file:
+            file.touch()
+            nodes = file.look(["observations", "actions"]).values()
+    except (OSError, Unreadable) as error:
+        return f"what arrived is a damaged HDF5 file: {error}"
+    except InputError as error:
+        return f"what arrived is not read: {error.problem}"
+    sizes = tuple((*node.shape, 0, 0)[1] if isinstance(node, Stored) else 0 for node in nodes)
     if sizes != (info.task.observation_size, info.task.action_size):
         return f"what arrived is another dataset, with observations of {sizes[0]} and actions of {sizes[1]} numbers"
     return None
-
-
-def _touch(name: str, node: Any) -> None:
-    if isinstance(node, h5py.Dataset) and node.shape:
-        node[-1:]
 
 
 def _already_here(target: Path, info: DatasetInfo) -> bool:
@@ -190,7 +188,7 @@ def _adopt(target: Path, info: DatasetInfo, sha256: str) -> None:
 
 def _digest(path: Path, algorithm: str) -> str:
     try:
-        with open(path, "rb") as file:
+        with regular(path) as file:
             return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path, fix="check what it is") from error
@@ -212,7 +210,7 @@ def _hashes_file() -> Path:
 def _remembered() -> dict[str, str]:
     path = _hashes_file()
     try:
-        hashes = json.loads(path.read_bytes()) if path.exists() else {}
+        hashes = json.loads(read_text(path)) if path.exists() else {}
     except (OSError, ValueError) as error:
         raise _bad_hashes(path, str(error)) from error
     if not isinstance(hashes, dict) or not all(isinstance(value, str) for value in hashes.values()):

@@ -1,5 +1,6 @@
 """One door for every source: a file, a directory or a known name becomes a Dataset."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from stacq.data.npz import read_npz
 from stacq.data.registry import DatasetInfo, find, recognised, task_of
 from stacq.errors import InputError
 from stacq.files import home
+from stacq.reading import plain
 from stacq.types import Infos
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
@@ -25,7 +27,7 @@ def load(source: str | Path, *, infos: Infos = (), conventions: Conventions = NO
     with the command that brings it. `infos` names per-row extras to keep, such as `qpos` and `qvel`.
     """
     path = Path(source)
-    if path.exists() or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
+    if os.path.exists(path) or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
         return _load_path(path, infos, conventions)
     text = str(source)
     if text.startswith(MINARI_PREFIX):
@@ -56,7 +58,7 @@ def conventions_of(info: DatasetInfo) -> Conventions:
 
 
 def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
-    if path.is_dir():
+    if os.path.isdir(path):
         if (path / "data").is_dir():
             return _load_minari(path, infos, conventions)
         raise InputError(
@@ -80,10 +82,10 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
         return dataset
     note = (
         f"the name is that of {task.key}, but observations of {sizes[0]} and actions of {sizes[1]} numbers are not its "
-        f"own: read as other data, called {path.name}"
+        f"own: read as other data, called {plain(path.name)}"
     )
     other = read(path, infos=infos, conventions=conventions)
-    return replace(other, name=path.name, notes=(*other.notes, note))
+    return replace(other, name=plain(path.name), notes=(*other.notes, note))
 
 
 def _course_by_name(path: Path) -> Conventions:

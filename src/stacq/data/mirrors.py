@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit
 from stacq.data.registry import DatasetInfo
 from stacq.errors import InputError
 from stacq.files import home
+from stacq.reading import read_text
 
 DEFAULT_MIRRORS = (
     "http://rail.eecs.berkeley.edu/datasets/offline_rl/{path}",
@@ -52,8 +53,8 @@ def _toml(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return tomllib.loads(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"cannot be read: {error}", where=path, expected="TOML in UTF-8", fix="correct the file or delete it"
         ) from error

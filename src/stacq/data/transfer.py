@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO
 
 from stacq.files import write_json, writing
+from stacq.reading import read_text
 
 Progress = Callable[[int, int | None], None]
 
@@ -85,7 +86,7 @@ class Part:
     def origin(self, url: str) -> _Origin | None:
         """What the bytes belong to if that is `url`; a missing or damaged sidecar makes them worthless."""
         try:
-            origin = _Origin(**json.loads(self.sidecar.read_bytes()))
+            origin = _Origin(**json.loads(read_text(self.sidecar)))
         except (OSError, ValueError, TypeError):
             return None
         return origin if origin.url == url else None

@@ -37,6 +37,7 @@ from stacq.reach.criterion import (
 from stacq.reach.join import BoxIndex, Engine, typical_widths
 from stacq.reach.ranges import Estimator, box_sizes, range_actions, ranges, widened
 from stacq.reach.sets import KIND, ReachableSets
+from stacq.reading import read_text
 from stacq.types import Array, Bools, Float32s, Ints, Rows
 
 
@@ -314,7 +315,7 @@ class _Maker:
         can they be trusted.
         """
         try:
-            facts: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            facts: Mapping[str, Any] = json.loads(read_text(path))
         except (FileNotFoundError, NotADirectoryError, ValueError):
             rmtree(path.parent, ignore_errors=True)
             self.progress(0, phase="known pairs")

@@ -11,6 +11,7 @@ import numpy as np
 
 from stacq.errors import InputError
 from stacq.evaluation import EpisodeRecord
+from stacq.reading import LINES, read_text
 from stacq.runs import read_metrics, read_records
 from stacq.training.finished import NAMES, RESULT
 from stacq.types import Float64s, Floats, Ints
@@ -284,7 +285,7 @@ def _seeds(value: object) -> tuple[int, ...]:
 def _json(path: Path) -> dict[str, Any] | None:
     """An object from a file; None if there is no such file."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(read_text(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -299,7 +300,7 @@ def _json(path: Path) -> dict[str, Any] | None:
 def _stopped(path: Path) -> str:
     """The reason in the last line of a log that ends with one."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_text(path, LINES, errors="replace").splitlines()
     except OSError:
         return ""
     _, found, reason = lines[-1].partition(" stopped by ") if lines else ("", "", "")

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from stacq.errors import InputError
 from stacq.policy import Policy
+from stacq.reading import read_text
 
 CONFIG, RESULT, POLICIES = "config.json", "result.json", "policies"
 NAMES = {"stacq": "StaCQ", "onestep-stacq": "OneStep StaCQ", "td3bc": "TD3+BC", "bc": "BC"}
@@ -27,7 +28,7 @@ class Finished(NamedTuple):
 def read_finished(directory: Path) -> Finished:
     """Read a run directory of `stacq train`; one that is still training has no final policies yet."""
     try:
-        config = json.loads((directory / CONFIG).read_text(encoding="utf-8"))
+        config = json.loads(read_text(directory / CONFIG))
         settings = config["config"]
         steps = settings["steps"] + settings.get("critic_steps", 0)
         facts = config["label"], config["dataset"], config["env"], steps

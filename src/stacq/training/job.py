@@ -28,6 +28,7 @@ from stacq.files import home, write_json
 from stacq.policy import Policy
 from stacq.reach.sets import ReachableSets
 from stacq.reach.ways import leading_actions
+from stacq.reading import read_text
 from stacq.runs import RUNS, Run
 from stacq.training.evaluations import Protocol
 from stacq.training.finished import NAMES, RESULT, final_policies, read_finished
@@ -324,10 +325,10 @@ def read_trained(directory: Path) -> Trained:
     """Policies and result of a finished run."""
     policies = read_finished(directory).policies
     try:
-        result = json.loads((directory / RESULT).read_text(encoding="utf-8"))
+        result = json.loads(read_text(directory / RESULT))
         if not isinstance(result, dict):
             raise ValueError("not an object")
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise InputError(
             f"cannot be read: {error}",
             where=directory / RESULT,

@@ -1,0 +1,154 @@
+"""HDF5 files that others made, read by way of a process of their own.
+
+The C library trusts what a file says about its own structure: one flipped bit can end the process that reads it, or
+keep it busy for ever, deaf to signals. So it is never asked here. `hdf5_child.py` opens the file, under limits of
+computing time and memory, and tells what lies where. Values that stand in the file one after the other are then read
+from it directly; others, packed or scattered, come through a pipe.
+"""
+
+import contextlib
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import FileIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from stacq.data.hdf5_server import Server, Unreadable, begin
+from stacq.errors import InputError
+from stacq.reading import check_claim, check_memory, plain, regular
+from stacq.types import Array
+
+READABLE = "biufcSU"  # kinds of NumPy types that are plain bytes
+GZIP_LIMIT = 1100  # deflate cannot shrink data further; a larger claim means a damaged header
+SMALL = 1 << 26  # claims below 64 MiB are harmless whatever the file holds
+MEMORY = 1 << 29  # bytes for the structure of a file; values come on top, with what unpacks them
+COPIES = 4  # of the largest array in the child: packed, unpacked, and room to move
+SECONDS = 5.0  # of computing for any request, and more by size
+PACE = 2e7  # bytes a second that any processor reads and unpacks
+
+
+@dataclass(frozen=True)
+class Stored:
+    """An array by its header."""
+
+    path: str
+    shape: tuple[int, ...]
+    dtype: "np.dtype[Any]"
+    held: int  # bytes that the file holds for it
+    offset: int | None  # of the values, if they stand in the file as in memory
+
+    @property
+    def claimed(self) -> int:
+        """Bytes that its header promises: a damaged one can promise any."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def overclaimed(self) -> bool:
+        return self.claimed > max(SMALL, GZIP_LIMIT * self.held)
+
+
+@dataclass(frozen=True)
+class Group:
+    """What lies in a group by name; groups inside it are not looked into."""
+
+    nodes: "Mapping[str, Node | None]"
+
+
+Node = Stored | Group
+
+
+class OutsideFile:
+    """An open file: its root's attributes, what lies under its names, and the values."""
+
+    def __init__(self, path: Path, raw: FileIO, server: Server, attributes: dict[str, Any]) -> None:
+        self._path, self._raw, self._server = path, raw, server
+        self._claimed = 0
+        self.size = os.fstat(raw.fileno()).st_size
+        self.attributes: dict[str, str | list[float]] = {
+            plain(key): plain(value) if isinstance(value, str) else value for key, value in attributes.items()
+        }
+
+    def look(self, paths: Sequence[str]) -> dict[str, Node | None]:
+        """What lies under each path, without a value being read; None where nothing does."""
+        paths = list(dict.fromkeys(paths))
+        request = {"do": "look", "paths": paths}
+        nodes = self._server.ask(request, _seconds(self.size), self._path)["nodes"]
+        return {path: _node(path, facts) for path, facts in zip(paths, nodes, strict=True)}
+
+    def touch(self) -> None:
+        """Read the last row of every array in the file, and keep none: damage to its structure shows."""
+        self._server.ask({"do": "touch"}, _seconds(self.size), self._path)
+
+    def read(self, arrays: Sequence[Stored]) -> list[Array]:
+        """The values, if there is room for all that were read so far and these."""
+        for each in arrays:
+            _check_readable(each, self._path)
+        claimed = sum(each.claimed for each in arrays)
+        self._claimed += claimed
+        check_claim(self._claimed, self.size, self._path)
+        check_memory(claimed, self._path)
+        values = {each.path: np.empty(each.shape, each.dtype) for each in arrays}
+        self._pipe([each for each in arrays if each.claimed and each.offset is None], values)
+        for each in arrays:
+            if each.offset is not None:
+                self._direct(each.offset, _bytes_of(values[each.path]))
+        return [values[each.path] for each in arrays]
+
+    def _pipe(self, arrays: Sequence[Stored], values: Mapping[str, Array]) -> None:
+        if arrays:
+            most = max(each.claimed for each in arrays)
+            request = {"do": "read", "paths": [each.path for each in arrays], "memory": MEMORY + COPIES * most}
+            seconds = _seconds(self.size + sum(each.claimed for each in arrays))
+            self._server.fill(request, seconds, [_bytes_of(values[each.path]) for each in arrays], self._path)
+
+    def _direct(self, offset: int, target: memoryview) -> None:
+        self._raw.seek(offset)
+        while target:
+            count = self._raw.readinto(target)
+            if not count:
+                raise Unreadable("truncated file: it ends before its values do")
+            target = target[count:]
+
+
+@contextlib.contextmanager
+def opened(path: Path) -> Iterator[OutsideFile]:
+    """Open a file; raises `OSError` where it cannot be read, and `Unreadable` where it is damaged."""
+    with regular(path) as raw:
+        seconds = _seconds(os.fstat(raw.fileno()).st_size)
+        place = os.fsencode(os.path.abspath(path)).decode("latin-1")
+        server, answer = begin({"do": "open", "path": place, "memory": MEMORY}, seconds, path)
+        try:
+            yield OutsideFile(path, raw, server, answer["attributes"])
+        finally:
+            server.release()
+
+
+def _seconds(size: int) -> int:
+    return math.ceil(SECONDS + size / PACE)
+
+
+def _node(path: str, facts: dict[str, Any] | None) -> Node | None:
+    if facts is None:
+        return None
+    if "nodes" in facts:
+        return Group({name: _node(f"{path}/{name}".lstrip("/"), each) for name, each in facts["nodes"].items()})
+    # One without a shape is null, which is no array of rows either.
+    return Stored(path, tuple(facts["shape"] or ()), np.dtype(facts["dtype"]), facts["held"], facts["offset"])
+
+
+def _check_readable(array: Stored, path: Path) -> None:
+    if array.dtype.kind not in READABLE:
+        raise InputError(
+            f"key '{array.path}' holds objects or records, not numbers",
+            where=path,
+            expected="arrays of numbers",
+            fix="store numbers, one array for each kind",
+        )
+
+
+def _bytes_of(array: Array) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
