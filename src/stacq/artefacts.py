@@ -127,6 +127,10 @@ def _whole_arrays(path: Path) -> dict[str, Array] | None:
     try:
         arrays = read_archive(path)
         content = arrays.pop(CONTENT).tobytes().decode()
+    except OSError as error:
+        raise InputError(
+            f"cannot be read: {error.strerror}", where=path, fix="check what it is, or delete it"
+        ) from error
     except (KeyError, ValueError):
         return None
     return arrays if content_hash(arrays) == content else None

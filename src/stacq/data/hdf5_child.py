@@ -50,7 +50,10 @@ def heard() -> bool:
 
 
 def attend(request: dict[str, Any]) -> None:
-    """Serve one file in a fork. If the fork dies this process ends in the same way; if its reader is gone, both do."""
+    """Serve one file in a fork, and tell when it is closed.
+
+    If the fork dies this process ends in the same way; if its reader is gone, both do.
+    """
     alive, held = os.pipe()  # its other end closes when the fork ends, however it does
     child = os.fork()
     if not child:
@@ -66,6 +69,7 @@ def attend(request: dict[str, Any]) -> None:
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code:
         os._exit(code if code > 0 else 128 - code)
+    tell({})
 
 
 def serve(request: dict[str, Any] | None) -> NoReturn:

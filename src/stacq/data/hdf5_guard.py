@@ -25,8 +25,8 @@ from stacq.types import Array
 READABLE = "biufcSU"  # kinds of NumPy types that are plain bytes
 GZIP_LIMIT = 1100  # deflate cannot shrink data further; a larger claim means a damaged header
 SMALL = 1 << 26  # claims below 64 MiB are harmless whatever the file holds
-MEMORY = 1 << 29  # bytes for the structure of a file; values come on top, with what unpacks them
-COPIES = 4  # of the largest array in the child: packed, unpacked, and room to move
+MEMORY = 1 << 27  # bytes for the structure of a small file
+COPIES = 4  # of the file for its structure, and of its largest array for unpacking
 SECONDS = 5.0  # of computing for any request, and more by size
 PACE = 2e7  # bytes a second that any processor reads and unpacks
 
@@ -68,6 +68,7 @@ class OutsideFile:
         self._path, self._raw, self._server = path, raw, server
         self._claimed = 0
         self.size = os.fstat(raw.fileno()).st_size
+        self._memory = _memory(self.size)
         self.attributes: dict[str, str | list[float]] = {
             plain(key): plain(value) if isinstance(value, str) else value for key, value in attributes.items()
         }
@@ -86,12 +87,12 @@ class OutsideFile:
     def read(self, arrays: Sequence[Stored]) -> list[Array]:
         """The values, if there is room for all that were read so far and these."""
         for each in arrays:
-            _check_readable(each, self._path)
+            self._check(each)
         claimed = sum(each.claimed for each in arrays)
         self._claimed += claimed
         check_claim(self._claimed, self.size, self._path)
         check_memory(claimed, self._path)
-        values = {each.path: np.empty(each.shape, each.dtype) for each in arrays}
+        values = {each.path: _room_for(each) for each in arrays}
         self._pipe([each for each in arrays if each.claimed and each.offset is None], values)
         for each in arrays:
             if each.offset is not None:
@@ -101,7 +102,7 @@ class OutsideFile:
     def _pipe(self, arrays: Sequence[Stored], values: Mapping[str, Array]) -> None:
         if arrays:
             most = max(each.claimed for each in arrays)
-            request = {"do": "read", "paths": [each.path for each in arrays], "memory": MEMORY + COPIES * most}
+            request = {"do": "read", "paths": [each.path for each in arrays], "memory": self._memory + COPIES * most}
             seconds = _seconds(self.size + sum(each.claimed for each in arrays))
             self._server.fill(request, seconds, [_bytes_of(values[each.path]) for each in arrays], self._path)
 
@@ -110,21 +111,37 @@ class OutsideFile:
         while target:
             count = self._raw.readinto(target)
             if not count:
-                raise Unreadable("truncated file: it ends before its values do")
+                raise Unreadable("truncated file: it became shorter while it was read")
             target = target[count:]
+
+    def _check(self, array: Stored) -> None:
+        if array.dtype.kind not in READABLE:
+            raise InputError(
+                f"key '{array.path}' holds objects or records, not numbers",
+                where=self._path,
+                expected="arrays of numbers",
+                fix="store numbers, one array for each kind",
+            )
+        if array.offset is not None and array.offset + array.claimed > self.size:
+            raise Unreadable(f"truncated file: it ends before the values of '{array.path}' do")
 
 
 @contextlib.contextmanager
 def opened(path: Path) -> Iterator[OutsideFile]:
     """Open a file; raises `OSError` where it cannot be read, and `Unreadable` where it is damaged."""
     with regular(path) as raw:
-        seconds = _seconds(os.fstat(raw.fileno()).st_size)
+        size = os.fstat(raw.fileno()).st_size
         place = os.fsencode(os.path.abspath(path)).decode("latin-1")
-        server, answer = begin({"do": "open", "path": place, "memory": MEMORY}, seconds, path)
+        request = {"do": "open", "path": place, "memory": _memory(size)}
+        server, answer = begin(request, _seconds(size), path)
         try:
             yield OutsideFile(path, raw, server, answer["attributes"])
         finally:
             server.release()
+
+
+def _memory(size: int) -> int:
+    return MEMORY + COPIES * size
 
 
 def _seconds(size: int) -> int:
@@ -140,14 +157,11 @@ def _node(path: str, facts: dict[str, Any] | None) -> Node | None:
     return Stored(path, tuple(facts["shape"] or ()), np.dtype(facts["dtype"]), facts["held"], facts["offset"])
 
 
-def _check_readable(array: Stored, path: Path) -> None:
-    if array.dtype.kind not in READABLE:
-        raise InputError(
-            f"key '{array.path}' holds objects or records, not numbers",
-            where=path,
-            expected="arrays of numbers",
-            fix="store numbers, one array for each kind",
-        )
+def _room_for(array: Stored) -> Array:
+    try:
+        return np.empty(array.shape, array.dtype)
+    except ValueError as error:  # of no bytes, but of dimensions that NumPy does not count to
+        raise Unreadable(f"'{array.path}' claims shape {array.shape}") from error
 
 
 def _bytes_of(array: Array) -> memoryview:

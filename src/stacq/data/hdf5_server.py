@@ -23,6 +23,7 @@ from stacq.errors import InputError
 from stacq.workers import ONE_THREAD
 
 PATIENCE = 10  # times as long by the clock as by the processor, for slow disks and busy machines
+CLOSING = 5  # seconds of computing
 REASON = 200  # characters
 
 _idle: dict[int, list["Server"]] = {}  # by the process that started them: a fork must not speak into its parent's pipes
@@ -99,14 +100,15 @@ class Server:
         self._check(complaint or {}, path)
 
     @contextlib.contextmanager
-    def _asking(self, request: dict[str, Any], seconds: int) -> Iterator[None]:
+    def _asking(self, request: dict[str, Any] | None, seconds: int) -> Iterator[None]:
         """The child counts the processor's time by itself; the clock is watched from here."""
         self._owed = True
         watch = threading.Timer(PATIENCE * seconds, self._give_up)
         watch.daemon = True
         watch.start()
         try:
-            self._send({**request, "seconds": seconds})
+            if request is not None:
+                self._send({**request, "seconds": seconds})
             yield
         except (EOFError, BrokenPipeError):
             raise self._end(seconds) from None
@@ -167,7 +169,7 @@ class Server:
     def _end(self, seconds: int) -> Exception:
         """Why there is no answer, of a process that is gone."""
         code = self.process.wait()
-        if code == 0:
+        if code == 0 and not self._late:
             return Retired()
         number = -code if code < 0 else code - 128
         if self._late or number == signal.SIGXCPU:
@@ -177,13 +179,16 @@ class Server:
         return Unreadable(f"the HDF5 library does not survive reading it (exit code {code})")
 
     def release(self) -> None:
-        """Keep the process for the next file, if it is through with this one."""
+        """Wait until the file is closed, and with it its lock; keep the process for the next one, if it is well."""
+        if not self._owed:
+            with (
+                contextlib.suppress(Unreadable, Retired),
+                self._asking({"do": "close"} if not self._over else None, CLOSING),
+            ):
+                self._facts()
         if self._owed:
             self.kill()
             return
-        if not self._over:
-            with contextlib.suppress(OSError):  # it ended meanwhile: whoever takes it next starts another
-                self._send({"do": "close"})
         self._over = False
         _idle.setdefault(os.getpid(), []).append(self)
         _tidy_at_exit()

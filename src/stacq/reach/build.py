@@ -316,7 +316,7 @@ class _Maker:
         """
         try:
             facts: Mapping[str, Any] = json.loads(read_text(path))
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+        except (OSError, ValueError):
             rmtree(path.parent, ignore_errors=True)
             self.progress(0, phase="known pairs")
             facts = self._timed("known pairs", self._known, held_out)
