@@ -181,17 +181,18 @@ class Server:
     def release(self) -> None:
         """Wait until the file is closed, and with it its lock; keep the process for the next one, if it is well."""
         if not self._owed:
-            with (
-                contextlib.suppress(Unreadable, Retired),
-                self._asking({"do": "close"} if not self._over else None, CLOSING),
-            ):
-                self._facts()
+            with contextlib.suppress(Unreadable, Retired):
+                self._close()
         if self._owed:
             self.kill()
             return
-        self._over = False
         _idle.setdefault(os.getpid(), []).append(self)
         _tidy_at_exit()
+
+    def _close(self) -> None:
+        with self._asking(None if self._over else {"do": "close"}, CLOSING):
+            self._facts()
+        self._over = False
 
     def kill(self) -> None:
         self._kill()
