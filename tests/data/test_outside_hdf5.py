@@ -283,9 +283,7 @@ def test_several_threads_read_at_once(tmp_path: Path) -> None:
     assert found == [50] * 4
 
 
-def test_it_ends_when_nothing_is_asked_and_another_takes_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_ends_when_nothing_is_asked_and_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     changed_child(tmp_path, monkeypatch, "IDLE = 10_000", "IDLE = 100")
     assert len(load(path := written(tmp_path / "it.hdf5"))) == 50
     (server,) = hdf5_server._idle[os.getpid()]

@@ -23,7 +23,7 @@ FLAGS = ("rewards", "terminations", "truncations")
 MARK = f"infos/{SUCCESSOR_KNOWN}"
 NUMBERS = "fiub"  # kinds of NumPy types
 BATCH = 128  # episodes asked for at a time
-GROUPS = 1000  # looked into for infos; a damaged file can hold a group in itself
+GROUPS = 100  # looked into for infos; a damaged file can hold a group in itself
 
 Values = dict[str, Array]  # of one episode, by paths such as `infos/qpos`
 Shape = tuple[int, ...]
