@@ -216,6 +216,26 @@ def test_infinite_sums_of_finite_numbers_are_no_error() -> None:
     assert len(build(raw)) == 5
 
 
+MARKED = {"column": (5, 1), "table": (5, 3), "cube": (5, 1, 1)}
+
+
+@pytest.mark.parametrize("key", ["successor_known", "episode_cut"])
+@pytest.mark.parametrize("shape", MARKED)
+def test_our_marks_are_one_boolean_a_row(key: str, shape: str) -> None:
+    raw = logged([2, 3], ["terminal", "timeout"])
+    mark = np.ones(MARKED[shape], dtype=bool)
+    if shape == "column":
+        assert len(from_arrays(**raw, infos={key: mark})) == 5
+        return
+    with pytest.raises(InputError, match=rf"key 'infos/{key}' has shape .*(.|\n)*one boolean per row"):
+        from_arrays(**raw, infos={key: mark})
+
+
+def test_a_mark_of_words_is_refused() -> None:
+    with pytest.raises(InputError, match="type <U3"):
+        from_arrays(**logged([2, 3], ["terminal", "timeout"]), infos={"successor_known": ["yes"] * 5})
+
+
 @pytest.mark.parametrize("limit", [0, -3])
 def test_a_step_limit_below_one_is_refused(limit: int) -> None:
     with pytest.raises(InputError, match=f"max_episode_steps is {limit}"):

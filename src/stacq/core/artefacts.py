@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from stacq.core.archives import read_archive
 from stacq.core.errors import InputError
 from stacq.core.files import (
     appearing,
@@ -28,6 +29,7 @@ from stacq.core.files import (
     writing,
 )
 from stacq.core.outside import UNKNOWN_TYPE, has_shape, json_object
+from stacq.core.reading import available_memory, check_regular, read_text
 from stacq.core.staging import staging
 from stacq.core.types import Array
 
@@ -132,7 +134,7 @@ def check_place(directory: Path, kind: str) -> Path:
 def _kind_of(directory: Path) -> str | None:
     """What a manifest says; nothing where there is none that can be read."""
     try:
-        kind = json_object((directory / MANIFEST).read_text(encoding="utf-8")).get("kind")
+        kind = json_object(read_text(directory / MANIFEST)).get("kind")
     except (OSError, ValueError):
         return None
     return kind if isinstance(kind, str) else None
@@ -163,15 +165,16 @@ def end_work(directory: Path) -> None:
 
 
 def _whole_arrays(path: Path) -> dict[str, Array] | None:
-    """What `kept_arrays` wrote; nothing where it was damaged, in whatever way the archive's reader says so."""
-    with open(path, "rb") as handle:
-        try:
-            arrays = dict(np.load(handle, allow_pickle=False))
-            content = arrays.pop(CONTENT).tobytes().decode()
-        except OSError:
-            raise
-        except Exception:
-            return None
+    """What `kept_arrays` wrote; nothing where it was damaged."""
+    try:
+        arrays = read_archive(path)
+        content = arrays.pop(CONTENT).tobytes().decode()
+    except OSError as error:
+        raise InputError(
+            f"cannot be read: {error.strerror}", where=path, fix="check what it is, or delete it"
+        ) from error
+    except (KeyError, ValueError):
+        return None
     return arrays if content_hash(arrays) == content else None
 
 
@@ -187,7 +190,8 @@ def read_artefact(directory: Path, kind: str) -> Artefact:
     from safetensors.numpy import load_file
 
     try:
-        manifest = json_object((directory / MANIFEST).read_text(encoding="utf-8"))
+        manifest = json_object(read_text(directory / MANIFEST))
+        check_regular(directory / ARRAYS, available_memory())
         arrays = load_file(directory / ARRAYS)
     except FileNotFoundError as error:
         raise (Damaged if directory.exists() else InputError)(

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from stacq.core.archives import BrokenArchive, opened
 from stacq.core.errors import InputError
 from stacq.core.types import Array, Float32s, Floats
-from stacq.data.npz import BROKEN_BYTES, BROKEN_SIZES
 from stacq.data.registry import BODIES
 from stacq.policies import Policy
 from stacq.policies.networks import forward
@@ -78,15 +78,15 @@ def read_actor(path: Path, tag: str) -> TanhGaussian:
     The last layer gives the means and then the logarithms of the spreads, so it is twice as wide as the action.
     """
     try:
-        with open(path, "rb") as handle, np.load(handle, allow_pickle=False) as archive:
-            held = {name.rsplit("/", 1)[0] for name in archive.files if name.endswith("/w0")}
-            names = [name for name in archive.files if name.rsplit("/", 1)[0] == tag]
-            arrays = {name.rsplit("/", 1)[1]: archive[name] for name in names}
+        with opened(path) as archive:
+            held = {name.rsplit("/", 1)[0] for name in archive.names if name.endswith("/w0")}
+            names = {name: archive.header(name) for name in archive.names if name.rsplit("/", 1)[0] == tag}
+            arrays = {name.rsplit("/", 1)[1]: values for name, values in archive.read(names).items()}
     except FileNotFoundError as error:
         raise InputError("no such file", where=path, expected="an .npz file of actors", fix="check the path") from error
-    except (*BROKEN_BYTES, *BROKEN_SIZES) as error:
+    except (BrokenArchive, OSError) as error:
         raise InputError(
-            f"not a readable NumPy archive ({type(error).__name__})",
+            f"not a readable NumPy archive: {error}",
             where=path,
             expected="an .npz file of plain arrays, as numpy.savez writes",
             fix="write it again with numpy.savez; objects (pickles) are refused",

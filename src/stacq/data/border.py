@@ -178,7 +178,16 @@ def _course(
 def _marked(extras: dict[str, Array], key: str, where: str) -> Bools | None:
     """Take one of our own row marks out of the extra arrays."""
     value = extras.pop(key, None)
-    return None if value is None else flags(value, f"infos/{key}", where)
+    if value is None:
+        return None
+    if value.shape not in ((len(value),), (len(value), 1)) or value.dtype.kind not in "fiub":
+        raise InputError(
+            f"key 'infos/{key}' has shape {value.shape} and type {value.dtype}",
+            where=where,
+            expected="one boolean per row",
+            fix=f"leave 'infos/{key}' out: stacq alone writes it",
+        )
+    return flags(value.reshape(-1), f"infos/{key}", where)
 
 
 def _bounds(conventions: Conventions, size: int, where: str) -> tuple[Floats, Floats]:

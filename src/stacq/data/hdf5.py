@@ -5,28 +5,28 @@ policy under `metadata/`, which is ignored.
 """
 
 import contextlib
-import math
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 
 from stacq.core.errors import InputError
 from stacq.core.files import replacing
+from stacq.core.reading import plain, read_start
 from stacq.core.types import Array, Infos
 from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
 from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
 from stacq.data.dataset import Dataset
+from stacq.data.hdf5_guard import Group, Node, OutsideFile, Stored, opened
 from stacq.data.hdf5_new import new_hdf5
+from stacq.data.hdf5_server import Unreadable
 from stacq.envs.ids import StoredId
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-GZIP_LIMIT = 1100  # deflate cannot shrink data further; a larger claim means a damaged header
 DECLARED = ("action_low", "action_high", "name", "env_id")
-SMALL = 1 << 26  # claims below 64 MiB are harmless whatever the file holds
 
 
 def read_hdf5(path: Path | str, *, infos: Infos = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
@@ -38,15 +38,16 @@ def read_hdf5(path: Path | str, *, infos: Infos = (), conventions: Conventions =
     path = Path(path)
     with _opened(path) as file:
         conventions = conventions.over(_declared(file, path))
-        nodes = {key: _node(file, key, path) for key in (*REQUIRED, *OPTIONAL) if key in file}
-        stored = [key for key, node in file.items() if isinstance(node, h5py.Dataset)]
+        found = file.look(["", "infos"])
+        root, per_row = _nodes(found[""]), _nodes(found["infos"])
+        stored = _arrays(root)
+        nodes = {key: _array(root[key], key, path) for key in (*REQUIRED, *OPTIONAL) if key in root}
         check_shapes({key: (_row_shape(node), node.dtype) for key, node in nodes.items()}, str(path), stored)
-        marks = [key for key in (SUCCESSOR_KNOWN, EPISODE_CUT) if f"infos/{key}" in file]
-        wanted = [*(_stored_infos(file) if infos == "all" else infos), *marks]
-        extras = {key: _info(file, key, path) for key in wanted}
-        raw = {key: _values(node, path) for key, node in nodes.items()}
-        extra = {key: _values(node, path) for key, node in extras.items()}
+        extras = {key: _extra(file, per_row, key, path) for key in _wanted(infos, per_row)}
+        wanted = [*nodes.values(), *extras.values()]
+        values = [value.reshape(_row_shape(node)) for node, value in zip(wanted, file.read(wanted), strict=True)]
         provenance = _provenance(file)
+    raw, extra = dict(zip(nodes, values, strict=False)), dict(zip(extras, values[len(nodes) :], strict=True))
     dataset = assemble(raw, extra, where=str(path), conventions=conventions)
     return replace(dataset, notes=(*dataset.notes, *misspelt(stored)), provenance=provenance)
 
@@ -81,50 +82,44 @@ def write_hdf5(dataset: Dataset, path: Path | str) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[h5py.File]:
+def _opened(path: Path) -> Iterator[OutsideFile]:
     """Open for reading, with every way a file can be wrong told in a sentence."""
     _check_file(path)
     try:
-        with h5py.File(path, "r", locking="best-effort") as file:
+        with opened(path) as file:
             yield file
-    except InputError:
-        raise
-    except PermissionError as error:
-        raise InputError("cannot be read: permission denied", where=path, fix="change its permissions") from error
-    except (
-        OSError,
-        RuntimeError,
-        KeyError,
-        ValueError,
-        TypeError,
-        MemoryError,
-        UnicodeError,
-        OverflowError,
-    ) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        truncated = "truncated" in reason
+    except Unreadable as error:
+        truncated = "truncated" in str(error)
         raise InputError(
-            f"the HDF5 file is {'truncated' if truncated else 'damaged'}: {reason[:200]}",
+            f"the HDF5 file is {'truncated' if truncated else 'damaged'}: {error}",
             where=path,
             expected="a complete HDF5 file",
             fix="download or copy it again" + (", the transfer stopped early" if truncated else ""),
         ) from error
+    except MemoryError as error:
+        raise InputError(
+            "there is not enough memory for its arrays", where=path, fix="free memory, or use a larger machine"
+        ) from error
 
 
 def _check_file(path: Path) -> None:
-    if not path.exists():
-        raise InputError("no such file", where=path, expected="a D4RL HDF5 file", fix="check the path")
-    if path.is_dir():
+    if os.path.isdir(path):
         raise InputError(
             "this is a directory", where=path, expected="one HDF5 file", fix="name the .hdf5 file inside it"
         )
-    if path.stat().st_size == 0:
-        raise InputError("the file is empty", where=path, expected="a D4RL HDF5 file", fix="download or copy it again")
     try:
-        with open(path, "rb") as handle:
-            head = handle.read(len(SIGNATURE))
+        head = read_start(path, len(SIGNATURE))
+    except FileNotFoundError as error:
+        raise InputError("no such file", where=path, expected="a D4RL HDF5 file", fix="check the path") from error
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", where=path, fix="check its permissions") from error
+        raise InputError(
+            f"cannot be read: {error.strerror or error}",
+            where=path,
+            expected="a D4RL HDF5 file",
+            fix="check what it is, and its permissions",
+        ) from error
+    if not head:
+        raise InputError("the file is empty", where=path, expected="a D4RL HDF5 file", fix="download or copy it again")
     if head != SIGNATURE:
         raise InputError(
             f"this is not an HDF5 file (it starts with {head!r})",
@@ -134,15 +129,21 @@ def _check_file(path: Path) -> None:
         )
 
 
-def _declared(file: h5py.File, path: Path) -> Conventions:
+def _declared(file: OutsideFile, path: Path) -> Conventions:
     """Bounds, environment and name as written by stacq; D4RL's own files declare nothing."""
-    known = Conventions(name=path.stem)
-    attributes = dict(file.attrs)
+    known = Conventions(name=plain(path.stem))
     for key in ("action_low", "action_high"):
-        if key in attributes:
-            values = tuple(float(value) for value in np.atleast_1d(attributes[key]))
-            known = replace(known, **{key: values})  # type: ignore[arg-type]
-    name, env_id = (attributes.get(key) for key in ("name", "env_id"))
+        values = file.attributes.get(key)
+        if isinstance(values, str):
+            raise InputError(
+                f"attribute '{key}' is text: {values[:40]!r}",
+                where=path,
+                expected="one number, or one per action dimension",
+                fix="store it as numbers",
+            )
+        if values is not None:
+            known = replace(known, **{key: tuple(values)})  # type: ignore[arg-type]
+    name, env_id = (file.attributes.get(key) for key in ("name", "env_id"))
     if isinstance(name, str) and name:
         known = replace(known, name=name)
     if isinstance(env_id, str) and env_id:
@@ -150,64 +151,65 @@ def _declared(file: h5py.File, path: Path) -> Conventions:
     return known
 
 
-def _provenance(file: h5py.File) -> dict[str, str]:
+def _provenance(file: OutsideFile) -> dict[str, str]:
     """The remaining root attributes that are text: where the data comes from, in its maker's words."""
-    return {key: value for key, value in file.attrs.items() if key not in DECLARED and isinstance(value, str)}
+    return {key: value for key, value in file.attributes.items() if key not in DECLARED and isinstance(value, str)}
 
 
-def _node(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
-    node = file[key]
-    if not isinstance(node, h5py.Dataset):
+def _row_shape(node: Stored) -> tuple[int, ...]:
+    return row_shape(node.path.rsplit("/", 1)[-1], node.shape)
+
+
+def _array(node: Node | None, key: str, path: Path) -> Stored:
+    """An array of rows, or why it is none."""
+    if not isinstance(node, Stored):
         raise InputError(
             f"key '{key}' is a group, not an array",
             where=path,
             expected=f"an array under '{key}'",
             fix="check the writer",
         )
-    claimed, held = claimed_and_held(node)
-    if claimed > max(SMALL, GZIP_LIMIT * held):
+    if node.overclaimed:
         raise InputError(
-            f"key '{key}' claims shape {node.shape}, {claimed:,} bytes, but the file holds {held:,} bytes for it",
+            f"key '{key}' claims shape {node.shape}, {node.claimed:,} bytes, but the file holds {node.held:,} bytes "
+            "for it",
             where=path,
             expected="stored values for every row",
             fix="the file is damaged or was never filled: download or write it again",
         )
-    return node
-
-
-def claimed_and_held(node: h5py.Dataset) -> tuple[int, int]:
-    """Bytes that an array's header promises and bytes that the file holds for it: a damaged header can promise any."""
-    return math.prod(node.shape or ()) * node.dtype.itemsize, node.id.get_storage_size()
-
-
-def _stored_infos(file: h5py.File) -> list[str]:
-    """Names of the per-row extras; groups inside `infos/` are none."""
-    group = file.get("infos")
-    return sorted(key for key in group if isinstance(group[key], h5py.Dataset)) if isinstance(group, h5py.Group) else []
-
-
-def _info(file: h5py.File, key: str, path: Path) -> h5py.Dataset:
-    if f"infos/{key}" not in file:
-        found = _stored_infos(file)
+    if not node.shape and key.startswith("infos/"):
         raise InputError(
-            f"key 'infos/{key}' is missing",
-            where=path,
-            expected=f"the per-row extra '{key}'",
-            fix=f"ask for one of: {', '.join(found) or 'none (the file has no infos)'}",
-        )
-    return _node(file, f"infos/{key}", path)
-
-
-def _row_shape(node: h5py.Dataset) -> tuple[int, ...]:
-    return row_shape(node.name.rsplit("/", 1)[-1], tuple(node.shape or ()))
-
-
-def _values(node: h5py.Dataset, path: Path) -> Array:
-    if not node.shape:
-        raise InputError(
-            f"key '{node.name.lstrip('/')}' is a single value, not an array",
+            f"key '{key}' is a single value, not an array",
             where=path,
             expected="one entry per row",
             fix="store an array",
         )
-    return np.asarray(node[()]).reshape(_row_shape(node))
+    return node
+
+
+def _nodes(node: Node | None) -> Mapping[str, Node | None]:
+    return node.nodes if isinstance(node, Group) else {}
+
+
+def _wanted(infos: Infos, nodes: Mapping[str, Node | None]) -> list[str]:
+    """Names of the per-row extras asked for, and of our own marks; groups inside `infos/` are none."""
+    asked = _arrays(nodes) if infos == "all" else infos
+    return [*asked, *(key for key in (SUCCESSOR_KNOWN, EPISODE_CUT) if key in nodes)]
+
+
+def _arrays(nodes: Mapping[str, Node | None]) -> list[str]:
+    return sorted(key for key, node in nodes.items() if isinstance(node, Stored))
+
+
+def _extra(file: OutsideFile, nodes: Mapping[str, Node | None], key: str, path: Path) -> Stored:
+    """One per-row extra, which may also lie in a group inside `infos/`."""
+    place = f"infos/{key}"
+    node = nodes[key] if key in nodes else file.look([place])[place]
+    if node is None:
+        raise InputError(
+            f"key '{place}' is missing",
+            where=path,
+            expected=f"the per-row extra '{key}'",
+            fix=f"ask for one of: {', '.join(_arrays(nodes)) or 'none (the file has no infos)'}",
+        )
+    return _array(node, place, path)

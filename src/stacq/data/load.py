@@ -7,6 +7,7 @@ from typing import Any
 
 from stacq.core.errors import InputError
 from stacq.core.files import exists, home, spelt
+from stacq.core.reading import plain
 from stacq.core.types import Infos
 from stacq.data.border import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
@@ -57,7 +58,7 @@ def conventions_of(info: DatasetInfo) -> Conventions:
 
 
 def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
-    if path.is_dir():
+    if os.path.isdir(path):
         if (path / "data").is_dir():
             return _load_minari(path, infos, conventions)
         raise InputError(
@@ -81,10 +82,10 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
         return dataset
     note = (
         f"the name is that of {task.key}, but observations of {sizes[0]} and actions of {sizes[1]} numbers are not its "
-        f"own: read as other data, called {path.name}"
+        f"own: read as other data, called {plain(path.name)}"
     )
     other = read(path, infos=infos, conventions=conventions)
-    return replace(other, name=spelt(path.name), notes=(*other.notes, note))
+    return replace(other, name=plain(spelt(path.name)), notes=(*other.notes, note))
 
 
 def _course_by_name(path: Path) -> Conventions:

@@ -14,6 +14,7 @@ import numpy as np
 
 from stacq.core.errors import InputError
 from stacq.core.files import exists, expanded
+from stacq.core.reading import plain, read_text
 from stacq.core.types import Floats
 from stacq.data.border import Conventions
 from stacq.envs.ids import StoredId
@@ -24,7 +25,18 @@ MAIN_FILE = "main_data.hdf5"
 REQUIRED_FACTS = ("data_format", "total_episodes", "observation_space", "action_space")
 OURS = "stacq"  # our own key of metadata.json: what Minari's spaces cannot say exactly
 INSTALL = "pip install 'stacq[minari]'"
-FOREIGN = (OSError, LookupError, ValueError, TypeError, AttributeError, RuntimeError, AssertionError, MemoryError)
+FOREIGN = (
+    OSError,
+    LookupError,
+    ValueError,
+    TypeError,
+    AttributeError,
+    RuntimeError,
+    AssertionError,
+    MemoryError,
+    OverflowError,
+)
+LARGEST = 1 << 24  # numbers in one entry of a space; a claim of more would fill the memory with bounds
 
 
 def minari_root() -> Path:
@@ -68,7 +80,7 @@ def locate(source: str | Path) -> Path:
             expected="the directory of a Minari dataset, with data/ inside",
             fix="check the path, or give the dataset's id as a string",
         )
-    if (minari_root() / source / "data").is_dir():
+    if os.path.isdir(minari_root() / source / "data"):
         return minari_root() / source
     raise _not_found(source)
 
@@ -95,14 +107,28 @@ def _local_ids() -> Iterator[str]:
 
 def metadata_of(directory: Path) -> dict[str, Any]:
     path = directory / "data" / METADATA
-    if not path.is_file():
+    if not path.exists():
         raise damaged("the file is missing", path, expected="the metadata that Minari 0.5 and later write")
     with told(path):
-        about: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
-    missing = [key for key in REQUIRED_FACTS if about.get(key) is None]
-    if missing:
-        raise damaged(f"the metadata does not state {', '.join(missing)}", path)
-    return about
+        about: dict[str, Any] = dict(json.loads(read_text(path)))
+        missing = [key for key in REQUIRED_FACTS if about.get(key) is None]
+        if missing:
+            raise damaged(f"the metadata does not state {', '.join(missing)}", path)
+        return {**about, "total_episodes": _count(about["total_episodes"]), OURS: _own_facts(about.get(OURS) or {})}
+
+
+def _count(stored: Any) -> int:
+    if not isinstance(stored, int) or stored < 0:
+        raise ValueError(f"total_episodes is {stored!r}, not a number of episodes")
+    return int(stored)
+
+
+def _own_facts(stored: Any) -> dict[str, Any]:
+    """What `write_minari` adds for itself; other keys of the same name are somebody's mistake."""
+    if not isinstance(stored, dict) or not isinstance(stored.get("provenance") or {}, dict):
+        raise TypeError(f"'{OURS}' holds {str(stored)[:80]}, not the facts that stacq writes")
+    origins = dict(stored.get("provenance") or {})
+    return {**stored, "provenance": {plain(str(key)): plain(str(value)) for key, value in origins.items()}}
 
 
 def layout_of(about: Mapping[str, Any], infos: Sequence[str], directory: Path) -> Layout:
@@ -145,19 +171,23 @@ def _leaves(space: Mapping[str, Any], path: str, where: str) -> list[Leaf]:
 
 def _box(space: Mapping[str, Any], path: str) -> Leaf:
     shape = tuple(int(size) for size in space["shape"])
+    if math.prod(shape) > LARGEST:
+        raise ValueError(f"the space of '{path}' has shape {shape}")
     low, high = (np.broadcast_to(np.asarray(space[key], np.float64), shape).reshape(-1) for key in ("low", "high"))
     return Leaf(path, shape, np.dtype(space["dtype"]), low, high)
 
 
 def stated(about: Mapping[str, Any], actions: Leaf, given: Conventions, directory: Path) -> Conventions:
     """What the dataset declares; infinite bounds are an error unless the caller states better ones."""
-    ours = about.get(OURS) or {}
+    ours = about[OURS]
     env_id = ours.get("env_id") or (_decoded(about["env_spec"])["id"] if about.get("env_spec") else None)
+    if not isinstance(env_id, str | None):
+        raise TypeError(f"the environment is {env_id!r}, not a name")
     return Conventions(
         action_low=_bound("action_low", ours.get("action_low", actions.low), given, directory),
         action_high=_bound("action_high", ours.get("action_high", actions.high), given, directory),
-        env_id=None if env_id is None else StoredId(env_id),
-        name=str(ours.get("name") or about.get("dataset_id") or directory.name),
+        env_id=StoredId(plain(env_id)) if env_id else None,
+        name=plain(str(ours.get("name") or about.get("dataset_id") or directory.name)),
     )
 
 

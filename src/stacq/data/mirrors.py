@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from stacq.core.errors import InputError
 from stacq.core.files import home
+from stacq.core.reading import read_text
 from stacq.data.registry import DatasetInfo
 
 DEFAULT_MIRRORS = (
@@ -60,8 +61,8 @@ def _toml(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        return tomllib.loads(read_text(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(
             f"cannot be read: {error}", where=path, expected="TOML in UTF-8", fix="correct the file or delete it"
         ) from error

@@ -11,6 +11,7 @@ from stacq.core.artefacts import cache_directory, check_place
 from stacq.core.errors import InputError, check_choice
 from stacq.core.files import alone, check_writable, json_text
 from stacq.core.outside import has_shape, json_object
+from stacq.core.reading import read_text
 from stacq.core.staging import sweep
 from stacq.data.dataset import Dataset
 from stacq.data.registry import family_of
@@ -78,7 +79,7 @@ def fit_dynamics(
 def _fitted_before(directory: Path, reporter: Reporter) -> Fitted | None:
     """What the cache holds, with its report; nothing where a part of it is missing, such as the training's curves."""
     try:
-        report = json_object((directory / QUALITY).read_text(encoding="utf-8"))
+        report = json_object(read_text(directory / QUALITY))
         before = Dynamics.load(directory)
         if not report["curves"] or not len(before.held_out):
             return None
@@ -183,7 +184,7 @@ def reach_facts(found: Stitching) -> dict[str, Any]:
 def dynamics_facts(directory: Path) -> Mapping[str, Any]:
     """What a page shows of dynamics; nothing where they were fitted elsewhere."""
     try:
-        quality = json_object((directory / QUALITY).read_text(encoding="utf-8"))
+        quality = json_object(read_text(directory / QUALITY))
     except (OSError, ValueError):
         return {}
     if not has_shape(quality, {"normalised": {key: [float] for key in ("ensemble", "member", "identity")}}):

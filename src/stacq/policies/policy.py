@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from stacq.core.errors import InputError
 from stacq.core.normaliser import Normaliser
 from stacq.core.outside import UNKNOWN_TYPE, parsed_json
+from stacq.core.reading import check_regular
 from stacq.core.types import Float32s, Floats
 from stacq.policies.networks import float32
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from stacq.policies.networks import Activation
 
 FORMAT = "stacq.policy.v1"
+LARGEST = 1 << 30  # bytes of a policy file; the recommended network has half a million
 Actor = Callable[[Floats, np.random.Generator], Floats]
 """What can be evaluated: (observation, random generator) -> action. The generator is the episode's own.
 
@@ -218,6 +220,7 @@ def _read(path: Path | str) -> tuple[Mapping[str, Any], dict[str, Float32s]]:
     from safetensors import SafetensorError, safe_open
 
     try:
+        check_regular(path, LARGEST)
         with safe_open(path, framework="numpy") as file:
             return _facts(file.metadata() or {}), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except FileNotFoundError as error:

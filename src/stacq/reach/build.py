@@ -16,6 +16,7 @@ from stacq.core.errors import InputError, check_choice, check_seed, check_whole
 from stacq.core.files import alone, write_json
 from stacq.core.outside import has_shape, json_object
 from stacq.core.progress import Update
+from stacq.core.reading import read_text
 from stacq.core.staging import sweep
 from stacq.core.types import Array, Bools, Float32s, Ints, Rows
 from stacq.data.dataset import Dataset
@@ -312,7 +313,7 @@ class _Maker:
         can they be trusted.
         """
         try:
-            facts: Mapping[str, Any] = json_object(path.read_text(encoding="utf-8"))
+            facts: Mapping[str, Any] = json_object(read_text(path))
             self._check_test(facts)
         except (FileNotFoundError, NotADirectoryError, ValueError):
             rmtree(path.parent, ignore_errors=True)

@@ -26,6 +26,7 @@ from stacq.core.errors import InputError
 from stacq.core.files import appearing, check_writable, exists, json_text, spelt, unwritable, write_text, writing
 from stacq.core.outside import has_shape, json_object
 from stacq.core.printable import printable
+from stacq.core.reading import LINES, read_text
 from stacq.core.staging import flock
 from stacq.evaluation.rollouts import COLUMNS, EpisodeRecord, csv_line, parse_records
 
@@ -147,7 +148,7 @@ def _locked(directory: Path) -> IO[bytes]:
 def _check_same(directory: Path, config: Mapping[str, Any]) -> None:
     """Going on with other options would make a run that no command describes."""
     try:
-        found = json_object((directory / "config.json").read_text(encoding="utf-8"))
+        found = json_object(read_text(directory / "config.json"))
     except (OSError, ValueError) as error:
         raise InputError(
             f"its config.json cannot be read: {error}", where=directory, fix="choose another --out"
@@ -206,7 +207,7 @@ def _understood(path: Path, parse: Callable[[list[str]], list[Line]]) -> list[Li
 
 def _whole_lines(path: Path) -> list[str]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, LINES)
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"cannot be read: {error}", where=path, expected="a run directory with whole files", fix="check the path"

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from stacq.core.errors import InputError
 from stacq.core.outside import has_shape, json_object
+from stacq.core.reading import read_text
 from stacq.envs.ids import StoredId
 from stacq.policies import Policy
 
@@ -30,7 +31,7 @@ class Finished(NamedTuple):
 def read_finished(directory: Path) -> Finished:
     """Read a run directory of `stacq train`; one that is still training has no final policies yet."""
     try:
-        config = json_object((directory / CONFIG).read_text(encoding="utf-8"))
+        config = json_object(read_text(directory / CONFIG))
         if not has_shape(config, WANTED):
             raise ValueError("it lacks what a training run says of itself")
     except (OSError, ValueError) as error:
@@ -80,7 +81,7 @@ def read_result(directory: Path) -> dict[str, Any]:
     """What came out, by seed: see `runs.summary.result_of`."""
     path = directory / RESULT
     try:
-        result = json_object(path.read_text(encoding="utf-8"))
+        result = json_object(read_text(path))
         scored = has_shape(result, SCORED) and result["final"]
         if not has_shape(result.get("lost", []), [int]) or not (scored or result.get("final") is None):
             raise ValueError("it holds something else than scores by seed")

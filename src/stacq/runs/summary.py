@@ -10,6 +10,7 @@ import numpy as np
 
 from stacq.core.errors import InputError
 from stacq.core.outside import json_object
+from stacq.core.reading import LINES, read_text
 from stacq.core.types import Float64s, Ints
 from stacq.evaluation.rollouts import EpisodeRecord
 from stacq.runs.directory import read_metrics, read_records
@@ -182,7 +183,7 @@ def _seeds(value: object) -> tuple[int, ...]:
 def _json(path: Path) -> dict[str, Any] | None:
     """An object from a file; None if there is no such file."""
     try:
-        return json_object(path.read_text(encoding="utf-8"))
+        return json_object(read_text(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -194,7 +195,7 @@ def _json(path: Path) -> dict[str, Any] | None:
 def _stopped(path: Path) -> str:
     """The reason in the last line of a log that ends with one."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_text(path, LINES, errors="replace").splitlines()
     except OSError:
         return ""
     _, found, reason = lines[-1].partition(" stopped by ") if lines else ("", "", "")

@@ -21,6 +21,7 @@ from typing import NoReturn
 import numpy as np
 
 from stacq.core.errors import InputError
+from stacq.core.reading import read_text
 from stacq.tabular.mdp import MDP, NOWHERE, BoolArray, Dataset, logged
 
 FREE, WALL, GOAL = ".", "#", "*"
@@ -73,7 +74,7 @@ def load(name: str) -> Maze:
 def read(path: Path) -> Maze:
     """A maze from a file."""
     try:
-        return parse(path.read_text("utf-8-sig"), str(path))
+        return parse(read_text(path), str(path))
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror}", where=path, fix="check the path") from error
     except UnicodeDecodeError as error:
