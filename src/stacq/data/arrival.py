@@ -2,12 +2,12 @@
 
 import hashlib
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import h5py
+from typing import BinaryIO
 
 from stacq.core.errors import InputError
 from stacq.data.hdf5 import SIGNATURE
+from stacq.data.hdf5_guard import Stored, opened
+from stacq.data.hdf5_server import Unreadable
 from stacq.data.registry import Task
 
 SUPERBLOCK = {0: (13, 24), 1: (13, 28), 2: (9, 12), 3: (9, 12)}  # version: places of address size and base address
@@ -69,16 +69,14 @@ def _number(file: BinaryIO, offset: int, width: int) -> int:
 def complaint(path: Path, task: Task) -> str | None:
     """Why an HDF5 file is not of that task, or None; every array is touched at its end, but not read through."""
     try:
-        with h5py.File(path, "r", locking="best-effort") as file:
-            file.visititems(_touch)
-            sizes = tuple(int(file[key].shape[1]) for key in ("observations", "actions"))
-    except Exception as error:  # h5py tells damage by nearly every type of exception
+        with opened(path) as file:
+            file.touch()
+            nodes = file.look(["observations", "actions"]).values()
+    except (OSError, Unreadable) as error:
         return f"what arrived is a damaged HDF5 file: {' '.join(str(error).split())[:200]}"
+    except InputError as error:
+        return f"what arrived is not read: {error.problem}"
+    sizes = tuple((*node.shape, 0, 0)[1] if isinstance(node, Stored) else 0 for node in nodes)
     if sizes != (task.observation_size, task.action_size):
         return f"what arrived is another dataset, with observations of {sizes[0]} and actions of {sizes[1]} numbers"
     return None
-
-
-def _touch(name: str, node: Any) -> None:
-    if isinstance(node, h5py.Dataset) and node.shape:
-        node[-1:]
