@@ -19,7 +19,7 @@ from stacq.dynamics.fit import PRESETS, Curve, FitConfig, fit, lengthened
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.quality import Quality, measure
 from stacq.errors import InputError, check_choice
-from stacq.files import alone, check_writable, json_text, write_json
+from stacq.files import alone, check_writable, json_text
 from stacq.progress import progress
 from stacq.reach.build import ReachConfig, kept_at, reachable_sets, resolved
 from stacq.reach.join import Engine
@@ -188,11 +188,14 @@ def train(
     console.print(describe_plan(plan, directory), soft_wrap=True)
     with TrainingDisplay(plan, console) as display:
         trained = run_job(
-            plan, out=directory, workers=workers, tensorboard=tensorboard, listener=display.update, say=display.say
+            plan,
+            out=directory,
+            workers=workers,
+            tensorboard=tensorboard,
+            listener=display.update,
+            say=display.say,
+            facts={name: values for name, values in facts.items() if values},
         )
-    for name, values in facts.items():
-        if values:
-            write_json(directory / name, values)
     console.print(describe_result(plan, trained), soft_wrap=True)
     return trained
 

@@ -155,6 +155,15 @@ def test_what_a_kill_in_the_middle_of_a_file_left_is_removed(tmp_path: Path) -> 
     assert not list(directory.rglob(".*"))
 
 
+def test_what_is_told_of_the_stages_before_is_there_before_the_result(tmp_path: Path) -> None:
+    """A result says that a run is whole: a kill after it must leave nothing to be written."""
+    directory, facts = tmp_path / "run", {"reach.json": {"recall": 0.9}}
+    with pytest.raises(Stopped):
+        run_job(plan(options("bc")), out=directory, workers=1, listener=pull_plug_at(1), facts=facts)
+    assert json.loads((directory / "reach.json").read_text()) == facts["reach.json"]
+    assert not (directory / "result.json").exists()
+
+
 def test_a_seed_does_not_know_how_many_others_there_are(finished: tuple[str, Path], tmp_path: Path) -> None:
     algorithm, whole = finished
     run_job(plan(options(algorithm, seeds=1, first_seed=1, evaluate=False)), out=tmp_path / "run", workers=1)

@@ -281,11 +281,17 @@ def run_job(
     tensorboard: bool = False,
     listener: Listener | None = None,
     say: Callable[[str], None] = print,
+    facts: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train, or go on with a run that was stopped, or read one that is finished."""
+    """Train, or go on with a run that was stopped, or read one that is finished.
+
+    `facts` go into files of these names before anything else, so that a run with a result has them.
+    """
     directory = out or run_directory(plan)
     keep_compiled()
     with Run(directory, plan.manifest(), tensorboard=tensorboard, resume=True) as run:
+        for name, values in (facts or {}).items():
+            write_json(directory / name, values)
         if (directory / RESULT).exists():
             say(f"trained before: {directory}")
         else:
