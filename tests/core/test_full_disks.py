@@ -42,6 +42,28 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", place], check=True)
 
 
+def stacq(*arguments: str, home: Path) -> tuple[int, str]:
+    command = [sys.executable, "-m", "stacq", *arguments]
+    environment = {**os.environ, "STACQ_HOME": str(home)}
+    answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200, env=environment)
+    return answer.returncode, answer.stderr
+
+
+@pytest.mark.slow
+def test_the_command_goes_on_when_there_is_room(small_disk: Path) -> None:
+    command = ("data", "generate", "hopper-random", "--size", "1000", "--workers", "1")
+    home, ballast = small_disk / "home", small_disk / "ballast"
+    free = os.statvfs(small_disk)
+    for room in (0, 8_192, 65_536, 131_072):
+        ballast.write_bytes(bytes(free.f_bavail * free.f_frsize - room))
+        code, told = stacq(*command, home=home)
+        assert code == 2 and told.count("\n") == 3 and "cannot write: No space left on device" in told
+        assert [path for path in small_disk.rglob("*") if path.is_file()] == [ballast]
+    ballast.unlink()
+    assert stacq(*command, home=home) == (0, "")
+    assert [path.name for path in home.rglob("*") if path.is_file()] == ["hopper-random-v0@1000.hdf5"]
+
+
 @pytest.mark.slow
 def test_a_disk_with_more_and_more_room(small_disk: Path) -> None:
     found = refusals("disk", small_disk, 2_048, 2_048)

@@ -21,7 +21,7 @@ from stacq.core.errors import InputError
 from stacq.data.border import Conventions, from_arrays
 from stacq.data.dataset import Dataset
 from stacq.data.minari import read_minari
-from stacq.data.minari_write import write_minari
+from stacq.data.minari_write import _buffers, write_minari
 
 minari = pytest.importorskip("minari")
 gymnasium = pytest.importorskip("gymnasium")
@@ -541,6 +541,48 @@ def test_minari_and_its_users_can_read_what_we_wrote(root: Path, dataset: Datase
     np.testing.assert_array_equal(first.infos["qpos"], [0.0, 1.0, 2.0, 2.0])
     np.testing.assert_array_equal(first.terminations, [False, False, True])
     np.testing.assert_array_equal(second.truncations, [False, True])
+
+
+def tree(path: Path) -> list[tuple[Any, ...]]:
+    """Everything in an HDF5 file: names in their order, attributes, and how arrays are stored."""
+    found: list[tuple[Any, ...]] = []
+
+    def visit(name: str, node: Any) -> None:
+        kept = (
+            (node.dtype, node.shape, node.maxshape, node.chunks, node[()].tobytes()) if hasattr(node, "dtype") else ()
+        )
+        found.append((name, {key: str(value) for key, value in node.attrs.items()}, *kept))
+
+    with h5py.File(path) as file:
+        for episode in file:
+            visit(episode, file[episode])
+            file[episode].visititems(visit)
+    return found
+
+
+def test_the_layout_is_that_of_minaris_own_storage(root: Path, dataset: Dataset) -> None:
+    """Infos in groups and of other types among them."""
+    many = from_arrays(
+        *(np.concatenate([values] * 6) for values in (dataset.observations, dataset.actions, dataset.rewards)),
+        np.tile(dataset.terminals, 6),
+        timeouts=np.tile(dataset.timeouts, 6),
+        infos={"qpos": np.arange(30.0), "group/flag": np.arange(30) % 2 == 0, "grid": np.zeros((30, 2, 2), np.int8)},
+        conventions=Conventions(action_low=-0.4, action_high=0.4),
+    )
+    episodes: list[dict[str, Any]] = []
+    for each in _buffers(many):
+        infos = {key.removeprefix("infos/"): each.pop(key) for key in list(each) if key.startswith("infos/")}
+        infos["group"] = {"flag": infos.pop("group/flag")}
+        episodes.append({**each, "infos": infos})
+    record("theirs-v0", episodes, box(3, np.float32), spaces.Box(-0.4, 0.4, (1,)))
+    ours, theirs = write_minari(many, "ours-v0") / "data", root / "theirs-v0" / "data"
+
+    nodes, expected = tree(ours / "main_data.hdf5"), tree(theirs / "main_data.hdf5")
+    assert nodes == expected and len(nodes) > 100
+    about, wanted = (json.loads((each / "metadata.json").read_text()) for each in (ours, theirs))
+    for key in ("total_episodes", "total_steps", "data_format", "observation_space", "action_space", "minari_version"):
+        assert about[key] == wanted[key], key
+    assert about["dataset_size"] == round((ours / "main_data.hdf5").stat().st_size / 1e6, 1)
 
 
 def test_minari_can_combine_ours_with_its_own(root: Path, dataset: Dataset) -> None:

@@ -1,6 +1,7 @@
 """The stages of a training: made once, reused, read again."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,7 @@ from stacq.core.errors import InputError
 from stacq.evaluation.rollouts import Counting
 from stacq.pipeline.options import Options
 from stacq.pipeline.plan import make_plan
-from stacq.pipeline.stages import make_task
+from stacq.pipeline.stages import Work, make_task, with_policies
 from stacq.reach.actions import CHUNK
 
 
@@ -83,3 +84,12 @@ def test_how_an_algorithm_sees_the_data_reaches_its_world_and_its_scores() -> No
     assert changed.scoring is not None and changed.scoring.counting == Counting(0.99, -1.0, scale)
     seen = make_task(changed).world.rows.all.r
     np.testing.assert_allclose(seen, dataset().rewards * scale - 1, rtol=1e-5)
+
+
+def test_what_a_page_shows_of_the_stages_is_there_before_the_result(tmp_path: Path) -> None:
+    """A result says that a run is whole, and the page of a killed run shows its sets."""
+    directory, facts = tmp_path / "run", {"reach.json": {"recall": 0.9}}
+    with pytest.raises(Stopped):
+        with_policies(Work(plan(options("bc")), reporter=Told(print, pull_plug_at(1)), out=directory, facts=facts))
+    assert json.loads((directory / "reach.json").read_text()) == facts["reach.json"]
+    assert not (directory / "result.json").exists()

@@ -35,15 +35,15 @@ class NewFile:
 
 
 @contextlib.contextmanager
-def new_hdf5(path: Path, *, in_order: bool = False) -> Iterator[NewFile]:
-    """Write a file at `path`; `in_order` keeps the order in which its root was filled.
+def new_hdf5(path: Path) -> Iterator[NewFile]:
+    """Write a file at `path`.
 
     An `OSError` is raised for whatever the disk refuses, and then the file is good for nothing. Ctrl-C and SIGTERM wait
     for the end of an array, since HDF5 would take one in the middle for a failure of the disk.
     """
     with held_back() as stop, open(path, "w+b", buffering=0) as disk:
         below = _Below(disk)
-        with h5py.File(below, "w", track_order=in_order) as file:
+        with h5py.File(below, "w") as file:
             yield NewFile(file, below, stop)
         below.check()
 

@@ -70,7 +70,7 @@ def _fill(dataset: Dataset, dataset_id: str, data: Path, description: str) -> No
     facts = {"dataset_id": dataset_id, "minari_version": minari.__version__, "description": description}
     try:
         storage = MinariStorage.new(data, *_spaces(dataset), _env_spec(dataset.env_id), data_format="hdf5")
-        with new_hdf5(data / MAIN_FILE, in_order=True) as file:
+        with new_hdf5(data / MAIN_FILE) as file:
             for number, episode in enumerate(_buffers(dataset)):
                 _store(file, f"episode_{number}", episode)
                 file.describe(f"episode_{number}", {"id": number, "total_steps": len(episode["rewards"])})
