@@ -11,9 +11,9 @@ import pytest
 
 from arrays import logged
 from stacq import from_arrays
+from stacq.core.interrupts import terminate_as_interrupt
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.hdf5_new import _Below
-from stacq.core.interrupts import terminate_as_interrupt
 
 
 class SmallDisk(io.BytesIO):

@@ -22,7 +22,7 @@ def parsed_json(text: str | bytes) -> Any:
 def json_object(text: str | bytes) -> dict[str, Any]:
     value = parsed_json(text)
     if not isinstance(value, dict):
-        raise ValueError(f"a {type(value).__name__} stands where an object was expected")
+        raise ValueError(f"it holds a {type(value).__name__}, not an object")
     return value
 
 
