@@ -64,6 +64,13 @@ def stacq_state(seed: int = 4, critics: int = 3, layer_norm: bool = False) -> st
     )
 
 
+def assert_told(facts: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """What a loss tells of itself, for charts and warnings: these numbers and no others."""
+    assert set(facts) == set(wanted)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(facts[name], value, err_msg=name, **CLOSE)
+
+
 def slow(learner: Learner) -> MLP:
     assert learner.target is not None
     return learner.target
@@ -91,7 +98,9 @@ def test_cloning_is_least_squares_on_actions() -> None:
     world, actor = small_world(), random_net(np.random.default_rng(1), (S, *HIDDEN, A))
     batch = plain(batch_of(world, ROWS))
     errors = [(policy(actor, batch.s[i]) - np.asarray(batch.a[i])) ** 2 for i in range(len(ROWS))]
-    np.testing.assert_allclose(jax.jit(bc.actor_loss)(actor, batch)[0], np.mean(errors), **CLOSE)
+    loss, facts = jax.jit(bc.actor_loss)(actor, batch)
+    np.testing.assert_allclose(loss, np.mean(errors), **CLOSE)
+    assert_told(facts, {"actor_loss": np.mean(errors)})
 
 
 def td3bc_target(state: td3bc.State, batch: Batch, cfg: td3bc.Config) -> list[float]:
@@ -123,29 +132,32 @@ def td3bc_critic_loss(critic: MLP, batch: Batch, y: Any, critics: int) -> float:
     return total
 
 
-def td3bc_actor_loss(actor: MLP, critic: MLP, batch: Batch, alpha: float, weight: float | None = None) -> float:
-    """With the weight of values fixed if given, as the gradient sees it."""
+def td3bc_actor(actor: MLP, critic: MLP, batch: Batch, alpha: float, weight: float | None = None) -> dict[str, float]:
+    """The loss and its parts; with the weight of values fixed if given, as the gradient sees it."""
     actor, critic, batch = plain(actor, critic, batch)
     actions = [policy(actor, s) for s in batch.s]
     q = [q_of(critic, 0, s, a) for s, a in zip(batch.s, actions, strict=True)]
     weight = alpha / float(np.mean(np.abs(q))) if weight is None else weight
-    pull = np.mean([(a - np.asarray(b)) ** 2 for a, b in zip(actions, batch.a, strict=True)])
-    return float(-weight * np.mean(q) + pull)
+    pull = float(np.mean([(a - np.asarray(b)) ** 2 for a, b in zip(actions, batch.a, strict=True)]))
+    return {"actor_loss": float(-weight * np.mean(q) + pull), "pull": pull, "q_policy": float(np.mean(q))}
 
 
 def test_the_losses_of_td3bc() -> None:
     state, batch = td3bc_state(), batch_of(small_world(), ROWS)
     y = np.random.default_rng(5).normal(size=len(ROWS))
     loss, facts = jax.jit(td3bc.critic_loss)(state.critic.network, batch, jnp.asarray(y, jnp.float32))
-    np.testing.assert_allclose(loss, td3bc_critic_loss(state.critic.network, batch, y, 3), **CLOSE)
-    np.testing.assert_allclose(facts["target"], y.mean(), **CLOSE)
+    wanted = td3bc_critic_loss(state.critic.network, batch, y, 3)
+    np.testing.assert_allclose(loss, wanted, **CLOSE)
+    network, rows = plain(state.critic.network, batch)
+    q = [q_of(network, m, s, a) for m in range(3) for s, a in zip(rows.s, rows.a, strict=True)]
+    assert_told(facts, {"critic_loss": wanted, "q": np.mean(q), "target": y.mean()})
     for alpha in (2.5, 0.0):
         loss, facts = jax.jit(td3bc.actor_loss)(
             state.actor.network, state.critic.network, batch, td3bc.Config(alpha=alpha)
         )
-        wanted = td3bc_actor_loss(state.actor.network, state.critic.network, batch, alpha)
-        np.testing.assert_allclose(loss, wanted, **CLOSE)
-    np.testing.assert_allclose(facts["pull"], loss, rtol=1e-6)
+        parts = td3bc_actor(state.actor.network, state.critic.network, batch, alpha)
+        np.testing.assert_allclose(loss, parts["actor_loss"], **CLOSE)
+        assert_told(facts, parts)
 
 
 def stacq_edges(
@@ -227,9 +239,12 @@ def test_the_critic_loss_of_stacq() -> None:
     state, pairs = stacq_state(), an_edge(small_world())
     y = np.random.default_rng(6).normal(size=(3, 8)).astype(np.float32)
     loss, facts = jax.jit(stacq.critic_loss)(state.critic.network, pairs, jnp.asarray(y))
-    np.testing.assert_allclose(loss, stacq_critic_loss(state.critic.network, pairs, y), **CLOSE)
-    weight = np.asarray(pairs.weight)
-    np.testing.assert_allclose(facts["target"], (y.mean(axis=0) * weight).sum() / weight.sum(), **CLOSE)
+    wanted = stacq_critic_loss(state.critic.network, pairs, y)
+    np.testing.assert_allclose(loss, wanted, **CLOSE)
+    network, edges = plain(state.critic.network, pairs)
+    q = [np.mean([q_of(network, m, *each) for m in range(3)]) for each in zip(edges.s, edges.s_next, strict=True)]
+    means = [np.average(each, weights=edges.weight) for each in (q, y.mean(axis=0))]
+    assert_told(facts, {"critic_loss": wanted, "q": means[0], "target": means[1]})
     unused = pairs._replace(s=pairs.s.at[6:].set(1e3), r=pairs.r.at[6:].set(1e3))
     np.testing.assert_allclose(
         jax.jit(stacq.critic_loss)(state.critic.network, unused, jnp.asarray(y))[0], loss, rtol=1e-6
@@ -296,21 +311,23 @@ def test_ties_go_to_the_own_successor() -> None:
     np.testing.assert_array_equal(found.a, batch.a)
 
 
-def stacq_actor_loss(
+def stacq_actor(
     actor: MLP, critic: MLP, best: Best, batch: Batch, world: World, cfg: stacq.Config, weight: float | None = None
-) -> float:
+) -> dict[str, float]:
+    """The loss and its parts."""
     actor, critic, best, batch, world = plain(actor, critic, best, batch, world)
-    draws, q, pull = drawn(KEY, len(ROWS)), [], []
+    draws, q, pull, of_action = drawn(KEY, len(ROWS)), [], [], []
     for i in range(len(ROWS)):
         a = policy(actor, batch.s[i])
         tried = disturbed(a, draws[i], cfg.actor_noise, cfg.noise_clip)
         there = model(world, batch.s[i], np.clip(tried, cfg.margin - 1, 1 - cfg.margin))
         q.append(judged(critic, batch.s[i], there, cfg))
         pull.append(((there - np.asarray(best.s_next[i])) ** 2).mean())
-        if best.a is not None:
-            pull[-1] += cfg.alpha * cfg.action_pull * ((a - np.asarray(best.a[i])) ** 2).sum()
+        of_action.append(0.0 if best.a is None else ((a - np.asarray(best.a[i])) ** 2).sum())
     weight = cfg.alpha / float(np.mean(np.abs(q))) if weight is None else weight
-    return float(-weight * np.mean(q) + np.mean(pull))
+    loss = -weight * np.mean(q) + np.mean(pull) + cfg.alpha * cfg.action_pull * np.mean(of_action)
+    parts = {"actor_loss": float(loss), "pull": float(np.mean(pull)), "q_policy": float(np.mean(q))}
+    return parts if best.a is None else {**parts, "pull_action": float(np.mean(of_action))}
 
 
 def a_best(action_pull: float, seed: int = 11) -> Best:
@@ -329,16 +346,18 @@ def test_the_actor_loss_of_stacq(actor_q: Literal["min", "first"], action_pull: 
     cfg = replace(cfg, actor_noise=0.5, noise_clip=0.6, margin=margin)
     arguments = state.actor.network, state.critic.network, a_best(action_pull), batch_of(world, ROWS), world
     found, facts = jax.jit(stacq.actor_loss)(*arguments, KEY, cfg)
-    np.testing.assert_allclose(found, stacq_actor_loss(*arguments, cfg), **CLOSE)
-    assert set(facts) == {"actor_loss", "pull", "q_policy"} | ({"pull_action"} if action_pull else set())
+    parts = stacq_actor(*arguments, cfg)
+    np.testing.assert_allclose(found, parts["actor_loss"], **CLOSE)
+    assert_told(facts, parts)
 
 
 def test_the_reward_loss() -> None:
     world, reward = small_world(), stacq_state().reward.network
     batch = plain(batch_of(world, ROWS))
     errors = [(net(reward, joined(batch.s[i], batch.s_next[i]))[0] - float(batch.r[i])) ** 2 for i in range(len(ROWS))]
-    found = jax.jit(stacq.reward_loss)(reward, batch, world)[0]
+    found, facts = jax.jit(stacq.reward_loss)(reward, batch, world)
     np.testing.assert_allclose(found, np.mean(errors), **CLOSE)
+    assert_told(facts, {"reward_loss": np.mean(errors)})
     recorded = np.arange(len(world.usable)) % 4 > 0
     partly = replace(world, recorded=jnp.asarray(recorded))
     mine = [error for error, row in zip(errors, ROWS, strict=True) if recorded[row]]
@@ -382,7 +401,7 @@ def test_the_gradient_of_the_td3bc_actor_leaves_the_weight_of_values_alone() -> 
     q = [q_of(critic, 0, s, policy(actor, s)) for s in batch.s]
     weight = 2.5 / float(np.mean(np.abs(q)))
     assert_same_slopes(
-        found, by_differences(lambda actor: td3bc_actor_loss(actor, critic, batch, 2.5, weight), as64(actor))
+        found, by_differences(lambda actor: td3bc_actor(actor, critic, batch, 2.5, weight)["actor_loss"], as64(actor))
     )
 
 
@@ -399,7 +418,7 @@ def test_the_gradient_of_the_stacq_actor_flows_through_the_frozen_models(action_
         q.append(judged(critic, batch.s[i], model(world, batch.s[i], tried), cfg))
     weight = 3.0 / float(np.mean(np.abs(q)))
     wanted = by_differences(
-        lambda actor: stacq_actor_loss(actor, critic, best, batch, world, cfg, weight), as64(actor), 1e-6
+        lambda actor: stacq_actor(actor, critic, best, batch, world, cfg, weight)["actor_loss"], as64(actor), 1e-6
     )
     assert_same_slopes(found, wanted)
 

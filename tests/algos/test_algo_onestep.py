@@ -158,12 +158,13 @@ def test_the_loss_counts_only_targets_that_exist() -> None:
     loss, facts = onestep.critic_loss(state.critic.network, batch, y, exists)
     wanted, network, rows = wanted_target(state, batch, world), plain(state.critic.network), plain(batch)
     there = [i for i, each in enumerate(wanted) if each is not None]
-    total = 0.0
-    for m in range(2):
-        errors = [(q_of(network, m, rows.s[i], rows.s_next[i]) - float(wanted[i] or 0)) ** 2 for i in there]
-        total += float(np.mean(errors))
+    y_there = np.array([wanted[i] for i in there], dtype=np.float64)
+    q = np.array([[q_of(network, m, rows.s[i], rows.s_next[i]) for i in there] for m in range(2)])
+    total = ((q - y_there) ** 2).mean(axis=1).sum()
     np.testing.assert_allclose(loss, total, **CLOSE)
-    np.testing.assert_allclose(facts["target"], np.mean([wanted[i] for i in there if wanted[i] is not None]), **CLOSE)
+    assert set(facts) == {"critic_loss", "q", "target"}
+    for name, value in (("critic_loss", total), ("q", q.mean()), ("target", y_there.mean())):
+        np.testing.assert_allclose(facts[name], value, err_msg=name, **CLOSE)
     nothing, _ = onestep.critic_loss(state.critic.network, batch, y, jnp.zeros_like(exists))
     assert float(nothing) == 0.0
 
@@ -203,18 +204,25 @@ def test_the_loss_of_the_policy_falls_with_the_value(action_pull: float) -> None
     arguments = state.actor.network, state.critic.network, best, batch, world
     found, facts = jax.jit(onestep.actor_loss)(*arguments, KEY, cfg)
     actor, critic, _, rows, plainly = plain(*arguments)
-    draws, q, pull = np.asarray(jax.random.normal(KEY, (len(ROWS), A))), [], []
+    draws, q, pull, of_action = np.asarray(jax.random.normal(KEY, (len(ROWS), A))), [], [], []
     for i in range(len(ROWS)):
         a = policy(actor, rows.s[i])
         there = model(plainly, rows.s[i], disturbed(a, draws[i], cfg.actor_noise, cfg.noise_clip))
         q.append(min(q_of(critic, m, rows.s[i], there) for m in range(2)))
-        pull.append(((there - states[i]) ** 2).mean() + cfg.alpha * action_pull * ((a - actions[i]) ** 2).sum())
-    np.testing.assert_allclose(found, -cfg.alpha / np.mean(np.abs(q)) * np.mean(q) + np.mean(pull), **CLOSE)
-    np.testing.assert_allclose(facts["q_policy"], np.mean(q), **CLOSE)
+        pull.append(((there - states[i]) ** 2).mean())
+        of_action.append(((a - actions[i]) ** 2).sum())
+    drawn = np.mean(pull) + cfg.alpha * action_pull * np.mean(of_action)
+    loss = -cfg.alpha / np.mean(np.abs(q)) * np.mean(q) + drawn
+    wanted = {"actor_loss": loss, "q_policy": np.mean(q), "pull": np.mean(pull)}
+    wanted |= {"pull_action": np.mean(of_action)} if action_pull else {}
+    np.testing.assert_allclose(found, loss, **CLOSE)
+    assert set(facts) == set(wanted)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(facts[name], value, err_msg=name, **CLOSE)
     raised = state.critic.network
     raised = MLP(raised.weights, (*raised.biases[:-1], raised.biases[-1] + 10.0))
     lowered, _ = jax.jit(onestep.actor_loss)(state.actor.network, raised, *arguments[2:], KEY, cfg)
-    assert float(lowered) < np.mean(pull)
+    assert float(lowered) < drawn
 
 
 def test_phases_are_critic_first_then_policy_alone(monkeypatch: pytest.MonkeyPatch) -> None:
