@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from training_cases import (
     Stopped,
+    Told,
     dataset,
     made_task,
     models,
