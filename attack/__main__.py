@@ -22,14 +22,14 @@ from attack.verdict import Finding, Kind, Outcome
 
 Attack = Callable[[Bench, Iterator[int]], Iterator[Outcome]]
 CATEGORIES: dict[str, tuple[Attack, float]] = {  # with shares of the time
-    "files": (files.attack, 0.15),
-    "servers": (servers.attack, 0.08),
-    "shadows": (shadows.attack, 0.06),
-    "surroundings": (surroundings.attack, 0.06),
-    "specials": (specials.attack, 0.10),
-    "commands": (commands.attack, 0.15),
-    "disks": (disks.attack, 0.12),
-    "kills": (kills.attack, 0.28),
+    "files": (files.attack, 0.12),
+    "servers": (servers.attack, 0.06),
+    "shadows": (shadows.attack, 0.05),
+    "surroundings": (surroundings.attack, 0.05),
+    "specials": (specials.attack, 0.11),
+    "commands": (commands.attack, 0.14),
+    "disks": (disks.attack, 0.13),
+    "kills": (kills.attack, 0.34),
 }
 SHORT_MINUTES, LONG_MINUTES = 2.0, 60.0
 TOLD = 12  # different findings of a category that are printed whole

@@ -13,6 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from attack.bench import CASE, Bench, bring
+from attack.hostile import DATASET
 from attack.options import Option, Verb, verbs
 from attack.processes import Request, judged
 from attack.samples import samples
@@ -28,7 +29,15 @@ NUMBERS = ("-1", "0", "1", "2", "3", "-0", "+2", "1.5", "1e3", "nan", "inf", "-i
 HUGE = ("9" * 25, "-" + "9" * 25, str(2**31), str(2**32), str(2**63), str(2**64), "99999999999999")
 REALS = ("0", "1", "-1", "0.5", "1e-300", "1e400", "-1e400", "nan", "inf", "-inf", "x", "", "1,5", "1e38")
 TEXTS = ("", " ", "x", LONG, "x" * 5000, "a/b", "..", ".", "-", "--", "\x1b[31m", "naïve", "\udcff", "a\nb", "%s", "{}")
-NAMES = ("hopper-medium-v2", "stacq/maze-sparse-v0", "hoper-medium", "behaviour/hopper-medium", "behaviour/", "stacq/")
+NAMES = (
+    "hopper-medium-v2",
+    DATASET,
+    "stacq/maze-sparse-v0",
+    "hoper-medium",
+    "behaviour/hopper-medium",
+    "behaviour/",
+    "stacq/",
+)
 MINARI = (
     "minari:",
     "minari:mine/logs-v0",

@@ -5,6 +5,7 @@ way, so that what happens at the very end of a process is seen too.
 """
 
 import contextlib
+import gc
 import importlib
 import json
 import os
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from attack.killing import watch
+from attack.loopback import stay_home
 from attack.processes import ADDRESSES, GRACE, Answer, Request, as_json, case_environment
 
 PRELOADED = (
@@ -46,6 +48,9 @@ def serve() -> Callable[[], object]:
     os.dup2(2, 1)
     for name in PRELOADED:
         importlib.import_module(name)
+    sys.modules["stacq.cli"].parse(["data", "list"])  # loads what the parser loads late
+    stay_home()
+    gc.freeze()
     warnings.filterwarnings("ignore", message=".*fork")
     while line := sys.stdin.readline():
         request = Request(**json.loads(line))

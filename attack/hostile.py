@@ -6,12 +6,17 @@ import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-DATASET = "hopper-medium-v2"
+from stacq.data.registry import DATASETS
+
+INFO = next(info for info in DATASETS.values() if info.remote and not getattr(info, "sha256", None))
+DATASET = INFO.name  # one of which no checksum is known: no file of ours could have it
+FILE = Path(INFO.remote or "").name
 ROWS = 200
 Behaviour = Callable[[BaseHTTPRequestHandler], None]
 
@@ -22,8 +27,8 @@ def payload() -> bytes:
     rng = np.random.default_rng(0)
     buffer = BytesIO()
     with h5py.File(buffer, "w") as file:
-        file["observations"] = rng.normal(size=(ROWS, 11)).astype(np.float32)
-        file["actions"] = rng.uniform(-1, 1, (ROWS, 3)).astype(np.float32)
+        file["observations"] = rng.normal(size=(ROWS, INFO.task.observation_size)).astype(np.float32)
+        file["actions"] = rng.uniform(-1, 1, (ROWS, INFO.task.action_size)).astype(np.float32)
         file["rewards"] = np.zeros(ROWS, dtype=np.float32)
         file["terminals"] = np.zeros(ROWS, dtype=np.bool_)
         file["timeouts"] = np.arange(ROWS) % 100 == 99

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TextIO
 
 from attack.bench import Bench
 from attack.crafted import CRAFTED
+from attack.loopback import stay_home
 from attack.targets import TARGETS, Target
 
 CATEGORY = "files"
@@ -108,6 +109,7 @@ def main(folder: str, shared: str, seed: str) -> None:
     os.dup2(2, 1)
     bench = Bench(Path(folder), int(seed), shared=Path(shared))
     _present(bench)
+    stay_home()
     limit = _status("VmSize") + SPARE
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

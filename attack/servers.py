@@ -25,7 +25,7 @@ from attack.verdict import Finding, Kind, Outcome
 CATEGORY = "servers"
 ENTRY = "attack.servers:impatient"
 SECONDS = 240.0  # for one download of a few kilobytes
-DISK = 768 << 20  # bytes that no server may fill, whatever it sends: several times the size of the dataset
+DISK = 1536 << 20  # bytes that no server may fill, whatever it sends: several times the size of the dataset
 ESCAPES = "\x1b]0;owned\x07\x1b[2J"
 IMPATIENT: dict[str, Any] = {"attempts": 3, "delay": 0.01, "timeout": 1.0}
 
@@ -173,7 +173,7 @@ CRAFTED: tuple[Behaviour, ...] = (
     with_(extra=100, length=str(len(payload()))),
     with_(reason=ESCAPES, status=404),
     with_(reason=ESCAPES, status=503),
-    with_(headers=(("ETag", f'"{ESCAPES}"'), ("Last-Modified", ESCAPES)), stop=900, length="14888"),
+    with_(headers=(("ETag", f'"{ESCAPES}"'), ("Last-Modified", ESCAPES)), stop=900, length=str(len(payload()))),
     with_(headers=(("Content-Encoding", "gzip"),)),
     with_(headers=(("Content-Range", "bytes 5-9/10"),), status=206, reason="Partial Content"),
     with_(length="999999999999999999999999"),

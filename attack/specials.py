@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from attack.bench import Bench, bring
-from attack.hostile import DATASET
+from attack.hostile import DATASET, FILE
 from attack.processes import Request, judged
 from attack.samples import REACHING, SCORING, TRAINED, samples
 from attack.verdict import Finding, Kind, Outcome
@@ -54,9 +54,9 @@ SLOTS = (
     Slot("work/maze.txt", ("maze", "maze.txt")),
     Slot("home/data/hashes.json", DOWNLOAD),
     Slot("home/config.toml", DOWNLOAD),
-    Slot("home/data/d4rl/hopper_medium-v2.hdf5", DOWNLOAD),
-    Slot("home/data/d4rl/hopper_medium-v2.hdf5.part", DOWNLOAD),
-    Slot("home/data/d4rl/hopper_medium-v2.hdf5.part.json", DOWNLOAD),
+    Slot(f"home/data/d4rl/{FILE}", DOWNLOAD),
+    Slot(f"home/data/d4rl/{FILE}.part", DOWNLOAD),
+    Slot(f"home/data/d4rl/{FILE}.part.json", DOWNLOAD),
     Slot("home/data", ("data", "list")),
     Slot("work/dynamics/manifest.json", REACHING),
     Slot("work/dynamics/arrays.safetensors", REACHING),

@@ -1,5 +1,7 @@
 """What is damaged, and who reads it: every reader of a file that may come from elsewhere."""
 
+import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -11,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import fuzz
-from attack.hostile import DATASET, payload
+from attack.hostile import FILE, INFO, payload
 from attack.mutations import SCRIPT, damage, odd_array, odd_json, pick
 from attack.processes import NOWHERE
 
@@ -197,30 +199,29 @@ def make_cache(sample: Path, folder: Path, rng: Rng) -> Path:
     """A cache with a download half done, another one complete, and the notes about them."""
     data = folder / "home" / "data"
     (data / "d4rl").mkdir(parents=True)
-    (data / "hashes.json").write_text('{"hopper_medium-v2.hdf5": "00", "other.hdf5": "11"}')
+    (data / "hashes.json").write_text(json.dumps({FILE: hashlib.sha256(payload()).hexdigest(), "other.hdf5": "11"}))
     (folder / "home" / "config.toml").write_text(f'[download]\nmirrors = ["{NOWHERE}"]\n')
-    name = "hopper_medium-v2.hdf5"
     if rng.random() < 0.5:
-        (data / "d4rl" / name).write_bytes(payload())
-    (data / "d4rl" / f"{name}.part").write_bytes(payload()[:5000])
-    origin = '{"url": "' + NOWHERE.format(file=name) + '", "etag": "x", "modified": null, "total": 9, "digests": {}}'
-    (data / "d4rl" / f"{name}.part.json").write_text(origin)
+        (data / "d4rl" / FILE).write_bytes(payload())
+    (data / "d4rl" / f"{FILE}.part").write_bytes(payload()[:5000])
+    origin = {"url": NOWHERE.format(file=FILE), "etag": "x", "modified": None, "total": 9, "digests": {}}
+    (data / "d4rl" / f"{FILE}.part.json").write_text(json.dumps(origin))
     return folder / "home"
 
 
 def read_cache(path: Path) -> object:
+    """The notes of earlier downloads, and what the user configured; where that is damaged, nothing is asked."""
+    import stacq.data.mirrors
     from stacq.data.download import download
-    from stacq.data.mirrors import mirror_urls
-    from stacq.data.registry import find
 
     os.environ["STACQ_HOME"] = str(path)
-    mirror_urls(find(DATASET), None)
-    return download(find(DATASET), mirrors=[NOWHERE], attempts=1, delay=0.0)
+    stacq.data.mirrors.DEFAULT_MIRRORS = (NOWHERE, NOWHERE)
+    return download(INFO, attempts=1, delay=0.0)
 
 
 ARTEFACT = ("manifest.json", "arrays.safetensors")
 RUN = ("config.json", "result.json", "metrics.jsonl", "records.csv", "environment.json", "log.txt")
-NOTES = ("data/hashes.json", "config.toml", "data/d4rl/hopper_medium-v2.hdf5.part.json")
+NOTES = ("data/hashes.json", "config.toml", f"data/d4rl/{FILE}.part.json")
 TARGETS = (
     Target("hdf5", layout(".hdf5"), spoil_hdf5, read_data, 5),
     Target("npz", layout(".npz"), damage, read_data, 4),
