@@ -76,8 +76,8 @@ def judged_twice(bench: Bench, reference: Reference, folder: Path, first: Answer
         findings.append(Finding(Kind.LEFTOVER, what, f"left behind: {', '.join(left)}"))
     second = bench.server.run(reference.request())
     again = f"{what}: again, with room"
-    if first.code == 0 and "exists already" in second.err:
-        return findings + compared(snapshot(folder), reference.after, what)
+    if "exists already" in second.err and (first.code == 0 or reference.job.keeps):
+        return findings + (compared(snapshot(folder), reference.after, what) if first.code == 0 else [])
     findings += judged(second, again, codes=(0,))
     return findings + compared(snapshot(folder), reference.after, again)
 

@@ -21,6 +21,7 @@ class Job:
     arguments: tuple[str, ...]
     needs: tuple[str, ...] = ()
     quick: bool = False
+    keeps: bool = False  # whether what a stopped run has done is kept, and a second one needs another place
 
 
 JOBS = (
@@ -31,7 +32,7 @@ JOBS = (
     Job("maze", ("maze", "maze.txt", "--out", "drawn"), ("work/maze.txt",)),
     Job("report", ("report", "run", "--out", "page.html"), ("work/run",), quick=True),
     Job("download", ("data", "download", DATASET, "--mirrors", "{server}"), quick=True),
-    Job("evaluate", ("evaluate", "policy.safetensors", *SCORING), ("work/policy.safetensors",), quick=True),
+    Job("evaluate", ("evaluate", "policy.safetensors", *SCORING), ("work/policy.safetensors",), quick=True, keeps=True),
     Job("generate", ("data", "generate", "hopper-random", "--size", "100", "--workers", "1")),
     Job("train", TRAINED),
     Job("fit", FITTING, (LOGS,)),

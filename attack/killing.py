@@ -41,8 +41,9 @@ class Watch:
             if isinstance(flags, int) and flags & WRITING:
                 self.point("before open", path)
         elif event in CHANGES:
-            folders = [each for each in arguments if isinstance(each, int) and each > 2]
-            self.point(event, *folders, *(each for each in arguments if isinstance(each, str | bytes | os.PathLike)))
+            names = [each for each in arguments if isinstance(each, str | bytes | os.PathLike)]
+            folders = [located(each) for each in arguments if isinstance(each, int) and each > 2]
+            self.point(event, *(os.path.join(*folders[:1], os.fsdecode(name)) for name in names))
 
 
 def located(place: object) -> str:

@@ -4,9 +4,11 @@ Nothing may be half made under its final name after the kill, and nothing may be
 """
 
 import shlex
+import shutil
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from attack.bench import Bench
 from attack.jobs import Reference, chosen, referred
@@ -16,7 +18,6 @@ from attack.verdict import Finding, Kind, Outcome
 
 SIZES = 24  # limits of file size that kill in the middle of a write, for each job
 DEAD = (-signal.SIGKILL, -signal.SIGXFSZ)
-TAKEN = 2  # the exit code where the first run had finished, and a second must not write over it
 
 
 @dataclass(frozen=True)
@@ -70,21 +71,41 @@ def killed(bench: Bench, reference: Reference, point: Point) -> list[Finding]:
         findings.append(Finding(Kind.LEFTOVER, what, f"{first.orphans} processes outlived the kill"))
     findings += torn(snapshot(folder), reference.before, reference.after, what)
     second = bench.server.run(reference.request())
-    findings += judged(second, f"{what}: run again")
+    again = f"{what}: run again"
+    findings += judged(second, again, codes=(0, 2) if in_place(reference, first, second) else (0,))
     found = snapshot(folder)
-    if finished_before(second, first):
-        return findings + [each for each in compared(found, reference.after, what) if each.kind == Kind.LEFTOVER]
-    return findings + again(second, what) + compared(found, reference.after, what)
+    different = compared(found, reference.after, again)
+    if reference.job.keeps and second.code:
+        different = [each for each in different if each.kind == Kind.LEFTOVER]
+    left = sorted(found.keys() - reference.after.keys())
+    if left and swept(bench, reference, left):
+        different = [each for each in different if each.kind != Kind.LEFTOVER]
+    return findings + different
 
 
-def finished_before(second: Answer, first: Answer) -> bool:
-    """Whether the second run was refused because the first had put everything in place."""
-    return second.code == TAKEN and first.code in DEAD and "exists already" in second.err
+def in_place(reference: Reference, first: Answer, second: Answer) -> bool:
+    """Whether the second run was refused because of what the first had finished, or keeps."""
+    return "exists already" in second.err and (first.code in DEAD or reference.job.keeps)
 
 
-def again(second: Answer, what: str) -> list[Finding]:
-    told = second.err[-2000:]
-    return [Finding(Kind.CODE, what, f"run again it ends with {second.code}\n{told}")] if second.code == TAKEN else []
+def swept(bench: Bench, reference: Reference, left: list[str]) -> bool:
+    """Whether the next command that writes there takes away what a killed one left.
+
+    A command that finds everything in place writes nothing, and need not look: so the job is begun anew beside it.
+    """
+    aside = reference.folder.with_name("aside")
+    shutil.rmtree(aside, ignore_errors=True)
+    moved(left, reference.folder, aside)
+    moved(left, aside, reference.begun(bench))
+    third = bench.server.run(reference.request())
+    return not third.code and not compared(snapshot(reference.folder), reference.after, "")
+
+
+def moved(names: list[str], source: Path, target: Path) -> None:
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        if not (target / name).exists():
+            shutil.move(source / name, target / name)
 
 
 def described(reference: Reference, point: Point) -> str:
