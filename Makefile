@@ -1,12 +1,13 @@
 # make run        the main job on its embedded default
 # make test       the tests a contributor runs before every commit
+# make attack     an hour of attacks on what make run runs (ARGS=--short: two minutes; docs/attack.md)
 # Each sets up .venv on its first call and starts at once on the next.
 
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-slow check format lock benchmarks clean
+.PHONY: run test test-slow attack check format lock benchmarks clean
 
 run: .venv/.ready-run
 	@$(BIN)/stacq run $(ARGS)
@@ -16,6 +17,9 @@ test: .venv/.ready-dev
 
 test-slow: .venv/.ready-dev
 	@$(BIN)/python -m pytest -n auto -m slow $(ARGS)
+
+attack: .venv/.ready-dev
+	@$(BIN)/python -m attack $(ARGS)
 
 check: .venv/.ready-dev
 	@$(BIN)/ruff format --check .

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stacq.training.finished import read_finished
 from stacq.training.job import read_trained
 
 import stacq
@@ -29,6 +28,7 @@ from stacq.data.download import download
 from stacq.data.mirrors import mirror_urls
 from stacq.data.registry import find
 from stacq.runs.directory import Run, read_metrics, read_records
+from stacq.runs.finished import read_finished
 from stacq.runs.summary import read_run
 from stacq.tabular.maze import read as read_maze
 
