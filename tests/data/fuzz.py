@@ -23,10 +23,13 @@ import h5py
 import numpy as np
 
 from arrays import logged
+from hdf5_damage import crash, loop
 from stacq import Dataset, InputError, load
 
 SECONDS = 60.0  # for one small file, on a busy machine; more is a hang
 MEGABYTES = 500  # of this process beyond what it has at the start
+KNOWN = 7 * 56  # mutants to one that is known to stop or to end the library; there are seven originals
+DEADLY = {0: loop, KNOWN // 2: crash}
 STRUCTURES = (b"TREE", b"SNOD", b"HEAP", b"OHDR", b"OCHK", b"FRHP", b"FHDB", b"BTHD", b"BTLF", b"FSHD", b"GCOL")
 
 
@@ -184,10 +187,13 @@ def mutant(source: Path, path: Path, number: int) -> None:
     change: Callable[[bytes, np.random.Generator], bytes] = mutate
     if source.suffix == ".hdf5" and number % 25 < 2:
         change = aim
+    deadly = number % KNOWN in DEADLY  # of the first original alone
     well_formed = number % 5 == 4 and source.suffix == ".hdf5" and source.parent.name != "data"
     content = source.read_bytes()
-    path.write_bytes(content if well_formed else change(content, rng))
-    if well_formed:
+    path.write_bytes(content if well_formed or deadly else change(content, rng))
+    if deadly:
+        DEADLY[number % KNOWN](path)
+    elif well_formed:
         rearrange(path, rng)
 
 

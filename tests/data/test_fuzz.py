@@ -23,7 +23,7 @@ def read_mutants(folder: Path, first: int, last: int) -> str:
     return lines[-1]
 
 
-@pytest.mark.parametrize("first", [0, 1800])
+@pytest.mark.parametrize("first", [0, pytest.param(1800, marks=pytest.mark.slow)])
 def test_mutated_files(tmp_path: Path, first: int) -> None:
     summary = read_mutants(tmp_path, first, first + 1800)
     assert "'read': 0" not in summary and "'refused': 0" not in summary, summary
