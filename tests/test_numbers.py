@@ -18,7 +18,7 @@ from stacq.tabular.maze import load as load_maze
 from stacq.training.job import check_options
 
 HUGE = (2**31, 2**32 + 1, 2**63, 2**70, 10**300)
-DATA = from_arrays(**logged([300, 300], ["terminal", "timeout"], sizes=(11, 3)))  # type: ignore[arg-type]
+DATA = from_arrays(**logged([300, 300], ["terminal", "timeout"], sizes=(11, 3)))
 SOURCE, SCORE = ("logs.npz",), ("policy.safetensors", "--env", "Hopper-v4")
 TRAIN = ("train", *SOURCE, "--algo", "td3bc", "--small", "--no-evaluate", "--out", "run")
 COMMANDS = (  # an option, and a command that it would end in hours, if at all

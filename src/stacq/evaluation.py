@@ -250,7 +250,7 @@ def parse_records(lines: Iterable[str]) -> list[EpisodeRecord]:
 
 
 def _parse(row: dict[str, str]) -> EpisodeRecord:
-    if None in row or None in row.values():  # type: ignore[comparison-overlap]
+    if None in row or None in row.values():
         raise ValueError(f"{len(COLUMNS)} values were expected: {', '.join(COLUMNS)}")
     seed, step, episode, length = (_count(row[key]) for key in ("seed", "step", "episode", "length"))
     return EpisodeRecord(

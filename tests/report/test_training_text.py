@@ -3,12 +3,12 @@
 import io
 
 import pytest
-from rich.console import Console
 from training_cases import options, plan
 
 from stacq.algos import ALGORITHMS
 from stacq.algos.presets import changed, preset
 from stacq.report.training_text import TrainingDisplay, duration, settings_text
+from stacq.terminal import Console
 from stacq.training.train import Report
 
 

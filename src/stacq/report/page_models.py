@@ -180,8 +180,7 @@ def _dynamics_card(dataset: str, found: Mapping[str, Any]) -> Markup | None:
         return None
     count = len(errors["ensemble"])
     stored = found.get("dimensions")
-    fits = isinstance(stored, list) and len(stored) == count
-    names = [str(name) for name in (stored if fits else range(count))]
+    names = [str(name) for name in (stored if isinstance(stored, list) and len(stored) == count else range(count))]
     chart = error_chart(names, errors, title=f"Error by dimension of {count} on {dataset_name(dataset)}")
     return (
         None
