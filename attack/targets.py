@@ -204,7 +204,13 @@ def make_cache(sample: Path, folder: Path, rng: Rng) -> Path:
     if rng.random() < 0.5:
         (data / "d4rl" / FILE).write_bytes(payload())
     (data / "d4rl" / f"{FILE}.part").write_bytes(payload()[:5000])
-    origin = {"url": NOWHERE.format(file=FILE), "etag": "x", "modified": None, "total": 9, "digests": {}}
+    origin: dict[str, object] = {
+        "url": NOWHERE.format(file=FILE),
+        "etag": "x",
+        "modified": None,
+        "total": 9,
+        "digests": {},
+    }
     (data / "d4rl" / f"{FILE}.part.json").write_text(json.dumps(origin))
     return folder / "home"
 
