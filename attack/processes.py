@@ -162,11 +162,12 @@ def judged(answer: Answer, what: str, codes: Sequence[int] = (0, 1, 2), memory: 
     if answer.hung:
         return [Finding(Kind.HANG, what, told)]
     findings = []
+    codes = (*codes, 130, -signal.SIGINT) if answer.interrupted else codes  # the latter while Python is taken down
     if "Traceback (most recent call last)" in answer.err + answer.out:
         findings.append(Finding(Kind.TRACEBACK, what, told))
-    elif answer.code < 0 or "Fatal Python error" in answer.err:
+    elif (answer.code < 0 and answer.code not in codes) or "Fatal Python error" in answer.err:
         findings.append(Finding(Kind.CRASH, what, f"{told}\nended with {answer.code}"))
-    elif answer.code not in ((*codes, 130) if answer.interrupted else codes):
+    elif answer.code not in codes:
         findings.append(Finding(Kind.CODE, what, f"{told}\nexit code {answer.code}"))
     if answer.memory > memory:
         findings.append(Finding(Kind.MEMORY, what, f"{answer.memory >> 20} MB"))

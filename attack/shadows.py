@@ -61,12 +61,13 @@ class Case:
 
 MINARI = "minari:mine/logs-v0"
 CASES = (
+    Case(("evaluate", "policy.safetensors", "--env", "stacq/Maze-stitching-v0", "--episodes", "1", "--workers", "1")),
+    Case(("evaluate", "run", "--episodes", "1", "--workers", "1"), also=("stacq",)),
+    Case(("train", "logs.hdf5", "--algo", "bc", *SMALL), evil_file),
     Case(("data", "list")),
     Case(("data", "inspect", "logs.npz")),
     Case(("data", "convert", "logs.npz", "out.hdf5")),
     Case(("data", "convert", "logs.npz", "minari:mine/new-v0")),
-    Case(("evaluate", "policy.safetensors", "--env", "stacq/Maze-stitching-v0", "--episodes", "1", "--workers", "1")),
-    Case(("evaluate", "run", "--episodes", "1", "--workers", "1"), also=("stacq",)),
     Case(("data", "generate", "hopper-random", "--size", "100", "--workers", "1")),
     Case(("report", "run")),
     Case(("maze", "maze.txt")),
@@ -75,7 +76,6 @@ CASES = (
     Case(("report", "run"), evil_run),
     Case(("data", "inspect", "logs.hdf5"), evil_file),
     Case(("data", "convert", "logs.hdf5", "minari:mine/new-v0"), evil_file),
-    Case(("train", "logs.hdf5", "--algo", "bc", *SMALL), evil_file),
     Case(("run", "logs.hdf5", "--algos", "bc", "--steps", "4", "--seeds", "1", "--workers", "1"), evil_file),
     Case(("data", "inspect", MINARI), evil_minari),
     Case(("data", "convert", MINARI, "out.hdf5"), evil_minari),

@@ -205,7 +205,7 @@ def make_cache(sample: Path, folder: Path, rng: Rng) -> Path:
     if rng.random() < 0.5:
         (data / "d4rl" / FILE).write_bytes(payload())
     (data / "d4rl" / f"{FILE}.part").write_bytes(payload()[:5000])
-    origin: dict[str, Any] = {
+    origin: dict[str, object] = {
         "url": NOWHERE.format(file=FILE),
         "etag": "x",
         "modified": None,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stacq import progress as module
+from stacq.core import progress as module
 from stacq.core.progress import Speed, progress
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from stacq.training.job import read_trained
 
 import stacq
 from stacq import InputError, Policy, load
@@ -27,6 +26,7 @@ from stacq.core.reading import (
 from stacq.data.download import download
 from stacq.data.mirrors import mirror_urls
 from stacq.data.registry import find
+from stacq.pipeline.trained import read_trained
 from stacq.runs.directory import Run, read_metrics, read_records
 from stacq.runs.finished import read_finished
 from stacq.runs.summary import read_run

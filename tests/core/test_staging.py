@@ -34,7 +34,7 @@ PROGRAM = """
 import shutil, sys
 from pathlib import Path
 import numpy as np
-from stacq import files
+from stacq.core import files
 from stacq.core.artefacts import remove_artefact
 from stacq.core.files import alone, appearing, check_writable, replacing, write_text
 def wait(*_, **__):
