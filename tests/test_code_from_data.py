@@ -72,7 +72,7 @@ def received_run(**changes: object) -> Path:
     """A training run as someone might send it."""
     run = Path("received")
     policy().save(run / "policies" / "seed-0.safetensors")
-    config = {"label": "StaCQ", "dataset": "d", "env": EVIL, "seeds": [0], "config": {"steps": 10}}
+    config = {"label": "StaCQ", "dataset": "d", "env": EVIL, "seeds": [0], "total_steps": 10}
     write_json(run / "config.json", config | changes)
     write_json(run / "result.json", {})
     return run

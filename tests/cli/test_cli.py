@@ -136,7 +136,7 @@ def test_evaluate_scores_every_seed_of_a_training_run(tmp_path: Path, capsys: py
     trained.mkdir()
     assert "not the directory of a training run" in refused(capsys, "evaluate", trained)
     facts = {"label": "StaCQ", "dataset": "stacq/maze-stitching-v0", "env": "stacq/Maze-stitching-v0"}
-    write_json(trained / "config.json", {**facts, "seeds": [3, 5, 11], "config": {"steps": 40, "critic_steps": 60}})
+    write_json(trained / "config.json", {**facts, "seeds": [3, 5, 11], "total_steps": 100})
     assert "has not finished" in refused(capsys, "evaluate", trained)
     for seed in (3, 11):
         still = Policy.from_mlp([np.zeros((2, 4)), np.zeros((4, 2))], [np.zeros(4), np.full(2, float(seed))])

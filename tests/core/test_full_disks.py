@@ -14,7 +14,7 @@ WRITERS = ["hdf5", "minari", "artefact", "parts", "policy", "png", "svg", "json"
 
 def refusals(kind: str, folder: Path, step: int, others: int) -> dict[str, int]:
     """By writer, how often it was refused before there was room; whatever else happened is printed by the program."""
-    paths = os.pathsep.join([str(HERE), str(HERE / "data"), *sys.path])
+    paths = os.pathsep.join([str(HERE), str(HERE.parent / "data"), *sys.path])
     command = [sys.executable, str(HERE / "full_disks.py"), kind, str(folder), str(step), str(others)]
     answer = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=280, env={**os.environ, "PYTHONPATH": paths}

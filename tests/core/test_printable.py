@@ -131,7 +131,7 @@ def test_a_received_run_with_nasty_names(capfd: pytest.CaptureFixture[str]) -> N
     """It is scored and shown on a page; what is written of it has whole lines."""
     run = Path("received")
     Policy.from_mlp([np.zeros((2, 2))], [np.zeros(2)]).save(run / "policies" / "seed-0.safetensors")
-    config = {"label": NASTY, "dataset": NASTY, "env": "stacq/Maze-stitching-v0", "seeds": [0], "config": {"steps": 10}}
+    config = {"label": NASTY, "dataset": NASTY, "env": "stacq/Maze-stitching-v0", "seeds": [0], "total_steps": 10}
     write_json(run / "config.json", config | {"algorithm": NASTY, NASTY: NASTY})
     write_json(run / "result.json", {})
     told = said(capfd, "evaluate", run, "--episodes", 1, "--workers", 1, "--out", "scored")

@@ -120,7 +120,7 @@ def run(folder: Path) -> None:
 
 
 def finished_run(folder: Path) -> None:
-    facts = {"config": {"steps": 1}, "label": "it", "dataset": "d", "env": None, "seeds": [0]}
+    facts = {"total_steps": 1, "label": "it", "dataset": "d", "env": None, "seeds": [0]}
     (folder / "run" / "policies").mkdir(parents=True)
     write_json(folder / "run" / "config.json", facts)
     write_json(folder / "run" / "result.json", {})
@@ -177,9 +177,8 @@ def test_every_reader_refuses_them_at_once(tmp_path: Path, name: str, kind: str)
 
 
 NOT_FROM_OUTSIDE = {
-    "reading.py": "the reader of all the others, and /proc/meminfo",
-    "nn/mlp.py": "/proc/cpuinfo",
-    "data/behaviour.py": "shipped",
+    "core/reading.py": "the reader of all the others, and /proc/meminfo",
+    "nn/precision.py": "/proc/cpuinfo",
     "report/page.py": "shipped",
     "tabular/maze.py": "the shipped mazes",
     "data/hdf5_child.py": "opens what `regular` let through",

@@ -27,7 +27,8 @@ FILES: dict[str, dict[str, Any]] = {
         "reach": {"criterion": "paper"},
         "env": "Hopper-v4",
         "seeds": [0, 1],
-        "config": {"steps": 30, "critic_steps": 0, "hidden": [8, 8]},
+        "total_steps": 30,
+        "config": {"steps": 30, "hidden": [8, 8]},
     },
     "environment.json": {
         "command": ["/x/stacq", "train"],

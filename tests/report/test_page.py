@@ -395,7 +395,7 @@ def test_an_unfinished_run_is_read_as_far_as_it_came(tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_not_called_finished(tmp_path: Path) -> None:
-    config = {"algorithm": "bc", "dataset": "d", "seeds": [0, 1], "config": {"steps": 300}}
+    config = {"algorithm": "bc", "dataset": "d", "seeds": [0, 1], "total_steps": 300}
     with Run(tmp_path / "run", config) as run:
         for step in (100, 200):
             for seed in (0, 1):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from stacq.core.errors import InputError
+from stacq.core.reading import regular
 from stacq.data.hdf5 import SIGNATURE
 from stacq.data.hdf5_guard import Stored, opened
 from stacq.data.hdf5_server import Unreadable
@@ -15,7 +16,7 @@ SUPERBLOCK = {0: (13, 24), 1: (13, 28), 2: (9, 12), 3: (9, 12)}  # version: plac
 
 def digest(path: Path, algorithm: str = "sha256") -> str:
     try:
-        with open(path, "rb") as file:
+        with regular(path) as file:
             return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", where=path, fix="check what it is") from error
@@ -23,7 +24,7 @@ def digest(path: Path, algorithm: str = "sha256") -> str:
 
 def surplus(path: Path) -> str | None:
     """Why the bytes are not one HDF5 file and nothing else, or None; a file that is too short is not judged here."""
-    with open(path, "rb") as file:
+    with regular(path) as file:
         head = file.read(64)
         if not head.startswith(SIGNATURE):
             kind = "a web page" if head.lstrip().startswith(b"<") else f"no HDF5 file (it starts with {head[:8]!r})"

@@ -175,7 +175,8 @@ def _give_up(wanted: _Wanted, failures: Sequence[tuple[str, UnavailableError]]) 
         accept = f"`stacq data download {info.name} --sha256 {others[0] if len(others) == 1 else 'SHA-256'}`"
         fix = f"find out which file is right; to accept the one that is served, run {accept}; else {fix}"
     raise InputError(
-        "\n    ".join([f"no mirror gave '{info.name}'", *(f"{url}: {error}" for url, error in failures)]),
+        f"no mirror gave '{info.name}'",
+        details=[f"{url}: {error}" for url, error in failures],
         where=wanted.target,
         expected="the dataset's file; nothing in the cache was changed" if others else "",
         fix=fix,

@@ -1,10 +1,11 @@
 """The bytes of a transfer so far, and what they are a part of."""
 
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from stacq.core.files import write_json, writing
+from stacq.core.outside import json_object
+from stacq.core.reading import read_text
 
 
 @dataclass(frozen=True)
@@ -56,8 +57,8 @@ class Part:
     def origin(self, url: str) -> Origin | None:
         """What the bytes belong to if that is `url`; a missing or damaged sidecar makes them worthless."""
         try:
-            origin = Origin(**json.loads(self.sidecar.read_bytes()))
-        except (OSError, ValueError, TypeError, RecursionError):
+            origin = Origin(**json_object(read_text(self.sidecar)))
+        except (OSError, ValueError, TypeError):
             return None
         return origin if origin.sound and origin.url == url else None
 

@@ -3,13 +3,14 @@
 `data/hashes.json` in the cache keeps the SHA-256 of every file that came, and where it came from.
 """
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from stacq.core.errors import InputError
 from stacq.core.files import alone, home, write_json
+from stacq.core.outside import json_object
+from stacq.core.reading import read_text
 from stacq.data.load import cached_file
 from stacq.data.published import VOUCHER
 from stacq.data.registry import DATASETS, DatasetInfo
@@ -83,9 +84,9 @@ def hashes_file() -> Path:
 def _read() -> dict[str, Pin]:
     path = hashes_file()
     try:
-        stored = json.loads(path.read_bytes()) if path.exists() else {}
+        stored = json_object(read_text(path)) if path.exists() else {}
         return {name: _pin(value) for name, value in stored.items()}
-    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, TypeError, AttributeError) as error:
         raise InputError(
             f"cannot be read: {error}",
             where=path,
