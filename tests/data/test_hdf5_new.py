@@ -62,7 +62,7 @@ def test_a_stop_while_a_file_is_written_waits_for_the_end_of_an_array(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     """HDF5 would take an exception in the midst of its own work for a broken disk."""
-    stored, write = [], _Below.write
+    stored, write = list[int](), _Below.write
 
     def stopped(self: _Below, data: Any) -> int:
         if not stored:

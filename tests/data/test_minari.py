@@ -548,7 +548,9 @@ def tree(path: Path) -> list[tuple[Any, ...]]:
 def test_the_layout_is_that_of_minaris_own_storage(root: Path, dataset: Dataset) -> None:
     """Infos in groups and of other types among them."""
     many = from_arrays(
-        *(np.concatenate([values] * 6) for values in (dataset.observations, dataset.actions, dataset.rewards)),
+        np.tile(dataset.observations, (6, 1)),
+        np.tile(dataset.actions, (6, 1)),
+        np.tile(dataset.rewards, 6),
         np.tile(dataset.terminals, 6),
         timeouts=np.tile(dataset.timeouts, 6),
         infos={"qpos": np.arange(30.0), "group/flag": np.arange(30) % 2 == 0, "grid": np.zeros((30, 2, 2), np.int8)},
@@ -556,7 +558,9 @@ def test_the_layout_is_that_of_minaris_own_storage(root: Path, dataset: Dataset)
     )
     episodes: list[dict[str, Any]] = []
     for each in _buffers(many):
-        infos = {key.removeprefix("infos/"): each.pop(key) for key in list(each) if key.startswith("infos/")}
+        infos: dict[str, Any] = {
+            key.removeprefix("infos/"): each.pop(key) for key in list(each) if key.startswith("infos/")
+        }
         infos["group"] = {"flag": infos.pop("group/flag")}
         episodes.append({**each, "infos": infos})
     record("theirs-v0", episodes, box(3, np.float32), spaces.Box(-0.4, 0.4, (1,)))
