@@ -27,6 +27,7 @@ WRITERS = {
     "locked file": "with alone(target), replacing(target) as place: place.write_text('new'); wait()",
     "check": "Path.touch = wait; check_writable(target)",
     "removal": "shutil.rmtree = wait; remove_artefact(target)",
+    "end": "unlink, Path.unlink = Path.unlink, lambda path, **_: unlink(path) or wait()\ncheck_writable(target)",
     "library's own": "save_file = __import__('safetensors.numpy').numpy.save_file\n"
     "with replacing(target) as place: save_file({'x': np.ones(3)}, place); (place.parent / '.tmpA').touch(); wait()",
 }

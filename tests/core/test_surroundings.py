@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from arrays import logged
-from stacq import InputError, from_arrays, load
+from stacq import Conventions, InputError, from_arrays, load
 from stacq.cli import main
 from stacq.core.files import MOST_OF_A_NAME, fitting, home, unwritable
 from stacq.core.progress import on_terminal, tell
@@ -22,6 +22,7 @@ from stacq.data.hdf5 import write_hdf5
 from stacq.data.minari_layout import minari_root
 from stacq.pipeline.plan import short_name
 from stacq.report.inspect import picture_path
+from stacq.runs.directory import Run
 
 LONG = "n" * 300
 STACQ = f"{sys.executable} -m stacq"
@@ -133,15 +134,15 @@ def test_a_place_for_the_cache_that_no_file_can_have(
         assert "choose a shorter name" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("length", [200, 250, 255])
-def test_the_longest_names_are_names(length: int) -> None:
+def test_the_longest_names_are_names() -> None:
     """What is hidden beside a file while it is written must not have a longer name."""
-    path = Path("n" * (length - 5) + ".hdf5")
-    dataset = load(saved(Path("logs.npz")))
-    write_hdf5(dataset, path)
-    assert len(load(path)) == 50
-    main(["maze", "--out", "m" * length])
-    assert {each.name for each in Path("m" * length).iterdir()} == {"maze.png", "maze.svg", "summary.json"}
+    file, folder = Path("n" * 250 + ".hdf5"), Path("r" * 255)
+    write_hdf5(load(saved(Path("logs.npz"))), file)
+    assert len(load(file)) == 50
+    with Run(folder, {}):
+        pass
+    write_text(folder / ("t" * 255), "")
+    assert {"config.json", "t" * 255} < {each.name for each in folder.iterdir()}
 
 
 def test_the_name_of_a_dataset_may_be_longer_than_that_of_a_file(tmp_path: Path) -> None:
@@ -156,6 +157,18 @@ def test_the_name_of_a_dataset_may_be_longer_than_that_of_a_file(tmp_path: Path)
         names.append(short_name(named))
     assert len(set(names)) == 4
     assert fitting("n" * MOST_OF_A_NAME) == "n" * MOST_OF_A_NAME
+
+
+def test_what_is_told_of_a_name_in_another_encoding_is_written_down(tmp_path: Path) -> None:
+    directory = tmp_path / os.fsdecode(b"run-\xff")
+    with Run(directory, {"out": str(directory)}) as run:
+        run.log(f"going to {directory}")
+    assert "/run-\\udcff\n" in (directory / "log.txt").read_text(encoding="utf-8")
+    write_text(directory / "page.html", f"made in {directory}")
+    assert (directory / "page.html").read_bytes().endswith(b"/run-\\udcff")
+    dataset = from_arrays(**logged([2], ["terminal"]), conventions=Conventions(name=directory.name))
+    write_hdf5(dataset, directory / "data.hdf5")
+    assert load(directory / "data.hdf5").name == dataset.name == "run-\\udcff"
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def _sweep_one(path: Path, owned: bool) -> None:
     try:
         if not _is_free(descriptor, owned) or not _is_that(descriptor, lock):
             return
-        path.unlink() if lock == path else shutil.rmtree(path, ignore_errors=True)
+        path.unlink() if lock == path else _remove(path)
     finally:
         os.close(descriptor)
     if path.is_dir():
@@ -100,11 +100,23 @@ def _begun(folder: Path) -> tuple[Path, int]:
 
 
 def _end(path: Path, lock: int) -> None:
-    shutil.rmtree(path, ignore_errors=True)
+    _remove(path)
     flock(lock, "LOCK_UN")  # a forked child may have the same file open
     os.close(lock)
     if path.exists():  # network file systems keep an open file's name until it is closed
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """The lock goes last: what a kill in between leaves is still known for ours."""
+    with contextlib.suppress(OSError):
+        for each in path.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each, ignore_errors=True)
+            elif each.name != LOCK:
+                each.unlink()
+        (path / LOCK).unlink(missing_ok=True)
+        path.rmdir()
 
 
 def locked(path: Path, *, wait: bool) -> int | None:

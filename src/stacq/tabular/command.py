@@ -18,7 +18,7 @@ def maze(file: Path | None = None, steps_reach: int = 1, out: Path | None = None
     The shipped mazes use the published 100 sweeps. A maze of your own is swept until the values stand still,
     because 100 sweeps do not carry the goal's value across a large one.
     """
-    from stacq.core.files import write_json
+    from stacq.core.files import check_writable, write_json
     from stacq.tabular.compare import PAPER_SWEEPS, compare
     from stacq.tabular.figures import draw
     from stacq.tabular.maze import shipped
@@ -28,9 +28,10 @@ def maze(file: Path | None = None, steps_reach: int = 1, out: Path | None = None
         raise InputError(f"--steps-reach {steps_reach}", expected=f"a whole number from 1 to {MOST_STEPS}")
     layout = _load(file)
     sweeps = PAPER_SWEEPS if layout.name in shipped() else None
+    folder = out or Path("maze")
+    check_writable(folder / "maze.png")
     results = compare(layout, steps_reach, sweeps)
     summary = summarise(layout, results, steps_reach, sweeps)
-    folder = out or Path("maze")
     draw(layout, results, folder / "maze.png", folder / "maze.svg")
     write_json(folder / "summary.json", summary)
     _print(summary, folder)
