@@ -39,6 +39,12 @@ def test_a_share_is_rounded_down_and_never_to_nothing(share: float, count: int) 
     assert best_episodes(data, share).returns.tolist() == list(range(100 - count, 100))
 
 
+def test_of_equal_returns_the_earlier_are_taken() -> None:
+    data = recording([float(each % 3) for each in range(60)], list(range(2, 62)), ["terminal"] * 60)
+    wanted = [each for each in range(60) if each % 3 == 2] + [1, 4, 7, 10, 13]  # all of the best, five of the next
+    assert best_episodes(data, 25 / 60).lengths.tolist() == [each + 2 for each in sorted(wanted)]
+
+
 @pytest.mark.parametrize("share", [0.0, -0.1, 1.1, float("nan")])
 def test_other_shares_are_refused(share: float) -> None:
     with pytest.raises(InputError, match="above 0 and at most 1"):

@@ -235,6 +235,23 @@ def test_a_single_run_has_no_interval(scores: Scores) -> None:
     assert np.isnan(probability_of_improvement(scores, scores)[1:]).all()
 
 
+def test_two_runs_have_an_interval() -> None:
+    """Of a task, 1 and 3: drawn twice each a quarter of the time, so the bounds are the runs themselves."""
+    found = aggregates([[1.0], [3.0]], resamples=2000).mean
+    assert found == (2, 1, 3)
+    assert np.isfinite(performance_profile([[1.0], [3.0]], [2]).low).all()
+
+
+def test_the_seed_is_0_unless_said_otherwise() -> None:
+    """Numbers that were published must come out again."""
+    x, y = scores_of((5, 3)), scores_of((5, 3), 1)
+    assert aggregates(x, resamples=70) == aggregates(x, resamples=70, seed=0)
+    assert probability_of_improvement(x, y, resamples=70) == probability_of_improvement(x, y, resamples=70, seed=0)
+    levels = np.linspace(0, 120, 40)
+    bands = performance_profile(x, levels, resamples=70), performance_profile(x, levels, resamples=70, seed=0)
+    np.testing.assert_array_equal(bands[0].low, bands[1].low)
+
+
 def test_students_quantiles_are_scipys() -> None:
     for degrees in (1, 1.01, 1.5, 2, 3, 4, 5.73, 9, 20.2, 100, 1234.5, 10_000):
         assert student_quantile(degrees) == pytest.approx(scipy.stats.t.ppf(0.975, degrees), rel=1e-9)
@@ -386,5 +403,9 @@ def test_bad_options_are_refused() -> None:
 def test_different_tasks_are_not_compared() -> None:
     with pytest.raises(InputError, match="2 tasks against 1; not in both: ant"):
         probability_of_improvement({"ant": [1], "maze": [2]}, {"maze": [1]})
+    with pytest.raises(InputError, match="in both: ant, bee, cat, dog, elk"):
+        probability_of_improvement(
+            {name: [1] for name in ("gnu", "fox", "elk", "dog")}, {"cat": [1], "bee": [1], "ant": [1]}
+        )
     with pytest.raises(InputError, match="3 tasks against 2"):
         probability_of_improvement(np.ones((2, 3)), np.ones((2, 2)))
