@@ -15,7 +15,7 @@ import pytest
 from arrays import logged
 from stacq import Conventions, InputError, from_arrays, load
 from stacq.cli import main
-from stacq.core.files import MOST_OF_A_NAME, fitting, home, unwritable
+from stacq.core.files import MOST_OF_A_NAME, fitting, home, unwritable, write_text
 from stacq.core.progress import on_terminal, tell
 from stacq.core.surroundings import memory_error
 from stacq.data.hdf5 import write_hdf5
