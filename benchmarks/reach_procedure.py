@@ -34,8 +34,9 @@ import numpy as np
 
 from stacq import generate, load
 from stacq.core.types import Bools, Float32s, Ints
-from stacq.dynamics.fit import FitConfig, fit
+from stacq.dynamics.fit import fit
 from stacq.dynamics.models import PRECISION, Dynamics
+from stacq.dynamics.recipes import FitConfig
 from stacq.nn.mlp import MLP
 from stacq.reach.build import ACTIONS as USUAL
 from stacq.reach.build import BLOCKS, STATES

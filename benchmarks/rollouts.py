@@ -11,7 +11,8 @@ import time
 from stacq.core.workers import WorkerPool, available_cores
 from stacq.data.behaviour import load_behaviour
 from stacq.data.generate import Group, roll_out, roll_out_group
-from stacq.data.registry import TASKS, recipe
+from stacq.data.registry import recipe
+from stacq.data.tasks import TASKS
 from stacq.evaluation.rollouts import evaluate, run_episode
 
 EPISODES, ROWS, ROUNDS = 40, 120_000, 3

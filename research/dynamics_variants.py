@@ -18,8 +18,9 @@ import numpy as np
 
 from stacq import Dataset, generate, load
 from stacq.core.types import Float32s
-from stacq.dynamics.fit import DEFAULT, PAPER, Curve, Fit, FitConfig, fit
+from stacq.dynamics.fit import Curve, Fit, fit
 from stacq.dynamics.models import forward_mean
+from stacq.dynamics.recipes import DEFAULT, PAPER, FitConfig
 from stacq.reach.agreement import residuals
 from stacq.reach.ranges import range_actions, ranges, widened
 

@@ -27,8 +27,9 @@ import numpy as np
 from stacq import Dataset, load
 from stacq.core.types import Array, Float32s, Float64s, Ints
 from stacq.core.workers import WorkerPool
-from stacq.dynamics.fit import FitConfig, _hold_out
+from stacq.dynamics.fit import _hold_out
 from stacq.dynamics.models import Dynamics, Models, forward_members, inverse_mean
+from stacq.dynamics.recipes import FitConfig
 from stacq.envs.gym import make_env
 from stacq.reach.build import ACTIONS as DEFAULT_ACTIONS
 from stacq.reach.calibration import Calibration, refined

@@ -15,7 +15,8 @@ import numpy as np
 from stacq import Dataset, load
 from stacq.core.types import Bools
 from stacq.data.generate import streams
-from stacq.data.registry import BODIES, QUALITIES, TASKS, normalised_score, recipe
+from stacq.data.registry import BODIES, QUALITIES, recipe
+from stacq.data.tasks import TASKS, normalised_score
 
 STATISTICS = json.loads(Path(__file__).with_name("d4rl_v2_observation_statistics.json").read_text())
 

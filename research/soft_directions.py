@@ -30,7 +30,8 @@ from stacq.algos.stacq import Config, actor_value
 from stacq.core.artefacts import read_artefact
 from stacq.core.types import Bools, Float32s, Floats
 from stacq.data.behaviour import TanhGaussian, load_behaviour
-from stacq.data.registry import normalised_score, task_of
+from stacq.data.registry import task_of
+from stacq.data.tasks import normalised_score
 from stacq.dynamics.models import Dynamics, Models, forward_mean
 from stacq.envs.gym import make_env
 from stacq.nn.mlp import MLP

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from stacq.algos.algorithm import Algorithm as Algorithm
     from stacq.core.errors import InputError as InputError
     from stacq.core.normaliser import Normaliser as Normaliser
-    from stacq.data.border import Conventions as Conventions
     from stacq.data.border import from_arrays as from_arrays
+    from stacq.data.conventions import Conventions as Conventions
     from stacq.data.dataset import Dataset as Dataset
     from stacq.data.generate import generate as generate
     from stacq.data.load import load as load

@@ -11,8 +11,9 @@ from probe_cases import actions, train, world_of
 from stacq.algos import stacq
 from stacq.core.types import Float64s
 from stacq.data.dataset import Dataset
-from stacq.dynamics.fit import FitConfig, fit
+from stacq.dynamics.fit import fit
 from stacq.dynamics.models import Dynamics
+from stacq.dynamics.recipes import FitConfig
 from stacq.reach.build import reachable_sets
 from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets

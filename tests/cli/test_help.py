@@ -9,7 +9,7 @@ from stacq import algos, from_arrays
 from stacq.algos import settings
 from stacq.algos.settings import FEW_EVALUATIONS, Preset
 from stacq.cli import main
-from stacq.data.border import Conventions
+from stacq.data.conventions import Conventions
 from stacq.pipeline.models import usual_recipe
 from stacq.pipeline.plan import LEAST_EVERY
 from stacq.reach.build import ACTIONS

@@ -11,8 +11,10 @@ from stacq import InputError, Options, Policy, evaluate, from_arrays, generate
 from stacq.cli import main
 from stacq.data.generate import _room, roll_out_group
 from stacq.data.maze import maze_dataset
-from stacq.data.registry import TASKS, recipe
-from stacq.dynamics.fit import SMALL, fit
+from stacq.data.registry import recipe
+from stacq.data.tasks import TASKS
+from stacq.dynamics.fit import fit
+from stacq.dynamics.recipes import SMALL
 from stacq.pipeline.plan import make_plan
 from stacq.reach.build import resolved
 from stacq.reach.config import ReachConfig

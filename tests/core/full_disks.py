@@ -32,7 +32,7 @@ from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.minari_write import write_minari
 from stacq.policies import Policy
-from stacq.report.summary_figure import save_figure
+from stacq.report.figures import save_figure
 from stacq.runs.directory import Run
 
 WRITTEN, REFUSED, FAILED = 0, 3, 4

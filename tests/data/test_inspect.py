@@ -15,11 +15,13 @@ from rich.console import Console
 from stacq.core.errors import InputError
 from stacq.core.types import Array, Bools, Float64s, Floats
 from stacq.data import inspect
-from stacq.data.border import Conventions, from_arrays
+from stacq.data.border import from_arrays
+from stacq.data.conventions import Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import Summary, count_duplicates, histogram, sample_rows, saturation, spread, summarise
+from stacq.report.figures import save_figure
 from stacq.report.inspect import show
-from stacq.report.summary_figure import draw_summary, save_figure
+from stacq.report.summary_figure import draw_summary
 from stacq.report.summary_text import print_summary
 
 

@@ -18,7 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stacq.core.errors import InputError
-from stacq.data.border import Conventions, from_arrays
+from stacq.data.border import from_arrays
+from stacq.data.conventions import Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.minari import read_minari
 from stacq.data.minari_write import _buffers, write_minari

@@ -11,7 +11,8 @@ from stacq import Conventions, InputError, from_arrays, load
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
 from stacq.data.published import PUBLISHED
-from stacq.data.registry import DATASETS, TASKS, find, normalised_score, recipe, task_of
+from stacq.data.registry import DATASETS, find, recipe, task_of
+from stacq.data.tasks import TASKS, normalised_score
 
 PAPER = [f"{body}-{kind}-v2" for body in ("hopper", "walker2d", "halfcheetah")
          for kind in ("random", "medium-replay", "medium", "medium-expert")] + [

@@ -17,8 +17,9 @@ from stacq.core.normaliser import Normaliser
 from stacq.core.types import Float32s, Floats
 from stacq.data.dataset import Dataset
 from stacq.dynamics import fit as fitting
-from stacq.dynamics.fit import PRESETS, Curve, Fit, FitConfig, fit
+from stacq.dynamics.fit import Curve, Fit, fit
 from stacq.dynamics.models import KIND, Dynamics
+from stacq.dynamics.recipes import PRESETS, FitConfig
 
 CONFIG = FitConfig(forward_members=3, inverse_members=2, hidden=(16,), learning_rate=1e-2, max_epochs=30, batch=32)
 # Steps too long to settle: members stop early, and not all at once.

@@ -16,8 +16,9 @@ import stacq.reach.build as module
 from stacq import Dataset, InputError
 from stacq.core.artefacts import read_artefact
 from stacq.core.types import Ints
-from stacq.dynamics.fit import FitConfig, fit
+from stacq.dynamics.fit import fit
 from stacq.dynamics.models import Dynamics
+from stacq.dynamics.recipes import FitConfig
 from stacq.reach.build import reachable_sets, resolved
 from stacq.reach.calibration import Calibration
 from stacq.reach.config import ReachConfig

@@ -14,7 +14,8 @@ from stacq.core.normaliser import Normaliser
 from stacq.data.dataset import Dataset
 from stacq.dynamics import quality
 from stacq.dynamics.fit import Curve
-from stacq.reach.quality import Quality, measure
+from stacq.reach.quality import measure
+from stacq.reach.quality_facts import Quality
 from stacq.report.dynamics_figure import draw_quality
 from stacq.report.dynamics_text import print_quality
 

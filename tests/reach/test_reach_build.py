@@ -17,8 +17,9 @@ import reach_oracle as oracle
 import stacq.reach.build as module
 from stacq import Conventions, Dataset, InputError, Normaliser, from_arrays
 from stacq.core.artefacts import cache_directory, read_artefact
-from stacq.dynamics.fit import FitConfig, fit
+from stacq.dynamics.fit import fit
 from stacq.dynamics.models import Dynamics, Models
+from stacq.dynamics.recipes import FitConfig
 from stacq.nn.mlp import MLP
 from stacq.reach.build import kept_at, reachable_sets, resolved
 from stacq.reach.config import ReachConfig

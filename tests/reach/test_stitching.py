@@ -12,8 +12,8 @@ from stacq import Dataset, InputError, load
 from stacq.cli import main
 from stacq.core.artefacts import cache_directory
 from stacq.data.hdf5 import write_hdf5
-from stacq.dynamics.fit import PRESETS
 from stacq.dynamics.models import KIND, Dynamics
+from stacq.dynamics.recipes import PRESETS
 from stacq.pipeline.models import fit_dynamics
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching

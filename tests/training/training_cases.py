@@ -15,8 +15,9 @@ from stacq import algos
 from stacq.core.files import content_hash
 from stacq.data.dataset import Dataset
 from stacq.data.maze import maze_dataset
-from stacq.dynamics.fit import FitConfig, fit
+from stacq.dynamics.fit import fit
 from stacq.dynamics.models import Dynamics
+from stacq.dynamics.recipes import FitConfig
 from stacq.pipeline.options import Options
 from stacq.pipeline.plan import Plan, make_plan
 from stacq.pipeline.reporter import Reporter

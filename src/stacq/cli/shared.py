@@ -9,7 +9,7 @@ from tyro.conf import arg
 from stacq.core.printable import printable_lines
 
 if TYPE_CHECKING:
-    from stacq.data.border import Conventions
+    from stacq.data.conventions import Conventions
 
 KEPT = "the episodes finished so far are kept in the run directory"
 KEPT_RUN = "finished stages and the last checkpoint, if there is one yet, are kept; the same command goes on from there"
@@ -28,7 +28,7 @@ class Bounds:
 
     @property
     def conventions(self) -> "Conventions":
-        from stacq.data.border import Conventions
+        from stacq.data.conventions import Conventions
 
         return Conventions(
             action_low=self.action_low, action_high=self.action_high, max_episode_steps=self.max_episode_steps

@@ -9,7 +9,7 @@ from stacq.core.reading import regular
 from stacq.data.hdf5 import SIGNATURE
 from stacq.data.hdf5_guard import Stored, opened
 from stacq.data.hdf5_server import Unreadable
-from stacq.data.registry import Task
+from stacq.data.tasks import Task
 
 SUPERBLOCK = {0: (13, 24), 1: (13, 28), 2: (9, 12), 3: (9, 12)}  # version: places of address size and base address
 

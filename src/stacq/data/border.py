@@ -6,7 +6,6 @@ module looks for NaN, ragged lengths or missing ends again.
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -24,36 +23,13 @@ from stacq.data.checks import (
     flags,
     floating,
 )
+from stacq.data.conventions import NOTHING_STATED, USUAL, Conventions
 from stacq.data.dataset import Dataset
 
 SUCCESSOR_KNOWN = "successor_known"  # our own additions to D4RL's `infos` group: what its format cannot say
 EPISODE_CUT = "episode_cut"
 BLOCK = 262_144  # rows compared at a time
 ROUNDING = 1e-5  # relative; a stored successor this close to the following row is that row
-
-
-@dataclass(frozen=True)
-class Conventions:
-    """What arrays do not say about themselves; None means "not stated".
-
-    Statements come from the caller, from the registry and from the file's own attributes, and win in
-    that order; what nobody states is D4RL's usual: bounds -1 and 1, a reset after every end.
-    """
-
-    action_low: float | tuple[float, ...] | None = None
-    action_high: float | tuple[float, ...] | None = None
-    max_episode_steps: int | None = None  # used only where timeouts are not stored
-    resets_after_terminal: bool | None = None  # False: the row after a terminal is its true successor
-    env_id: str | None = None
-    name: str | None = None
-
-    def over(self, other: "Conventions") -> "Conventions":
-        """These statements, completed by another's."""
-        return replace(other, **{key: value for key, value in vars(self).items() if value is not None})
-
-
-NOTHING_STATED = Conventions()
-USUAL = Conventions(action_low=-1.0, action_high=1.0, resets_after_terminal=True, name="")
 
 
 def from_arrays(

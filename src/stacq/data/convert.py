@@ -5,7 +5,7 @@ from pathlib import Path
 from stacq.core.errors import InputError
 from stacq.core.files import exists
 from stacq.core.types import Infos
-from stacq.data.border import NOTHING_STATED, Conventions
+from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import HDF5_SUFFIXES, MINARI_PREFIX, load
 

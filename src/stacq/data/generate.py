@@ -18,11 +18,13 @@ from stacq.core.staging import sweep
 from stacq.core.types import Array, Bools, Float32s, Float64s
 from stacq.core.workers import WorkerPool
 from stacq.data.behaviour import Uniform, load_behaviour, snapshots
-from stacq.data.border import Conventions, from_arrays
+from stacq.data.border import from_arrays
+from stacq.data.conventions import Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
-from stacq.data.registry import Recipe, Task, recipe
+from stacq.data.registry import Recipe, recipe
+from stacq.data.tasks import Task
 from stacq.envs.gym import STEP_LIMIT, flatten, make_env
 from stacq.policies import Actor
 

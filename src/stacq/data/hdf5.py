@@ -17,8 +17,9 @@ from stacq.core.errors import InputError
 from stacq.core.files import replacing
 from stacq.core.reading import plain, read_start
 from stacq.core.types import Array, Infos
-from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
+from stacq.data.border import EPISODE_CUT, SUCCESSOR_KNOWN, assemble
 from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
+from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5_guard import Group, Node, OutsideFile, Stored, opened
 from stacq.data.hdf5_new import new_hdf5

@@ -9,7 +9,8 @@ import numpy as np
 from stacq.core.types import Float64s, Floats, Ints
 from stacq.data.concerns import concerns
 from stacq.data.dataset import Dataset
-from stacq.data.registry import Task, normalised_score, task_of
+from stacq.data.registry import task_of
+from stacq.data.tasks import Task, normalised_score
 
 BLOCK = 8192  # rows at a time: what fits the cache
 SAMPLE = 100_000  # rows behind percentiles and shapes; their ranks are then right to 0.1 % or so

@@ -9,7 +9,7 @@ from stacq.core.errors import InputError
 from stacq.core.files import exists, home, spelt
 from stacq.core.reading import plain
 from stacq.core.types import Infos
-from stacq.data.border import NOTHING_STATED, Conventions
+from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz

@@ -6,7 +6,8 @@ import numpy as np
 
 from stacq.core.errors import InputError, check_seed
 from stacq.core.types import Array, Bools, Float32s, Floats
-from stacq.data.border import NOTHING_STATED, Conventions, from_arrays
+from stacq.data.border import from_arrays
+from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Layout, centres, layout_of, step
 from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, Cell, Maze

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from stacq.core.types import Array, Bools, Infos, Ints
-from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
+from stacq.data.border import EPISODE_CUT, SUCCESSOR_KNOWN, assemble
 from stacq.data.checks import check_shapes
+from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.minari_episodes import MARK, Values, episodes_of
 from stacq.data.minari_layout import (

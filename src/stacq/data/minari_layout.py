@@ -16,7 +16,7 @@ from stacq.core.errors import InputError
 from stacq.core.files import exists, expanded
 from stacq.core.reading import plain, read_text
 from stacq.core.types import Floats
-from stacq.data.border import Conventions
+from stacq.data.conventions import Conventions
 from stacq.envs.ids import StoredId
 
 ROOT_VARIABLE = "MINARI_DATASETS_PATH"

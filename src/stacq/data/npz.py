@@ -7,8 +7,9 @@ from stacq.core.archives import Archive, BrokenArchive, Header, opened
 from stacq.core.errors import InputError
 from stacq.core.reading import plain
 from stacq.core.types import Infos
-from stacq.data.border import EPISODE_CUT, NOTHING_STATED, SUCCESSOR_KNOWN, Conventions, assemble
+from stacq.data.border import EPISODE_CUT, SUCCESSOR_KNOWN, assemble
 from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
+from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 
 MARKS = (SUCCESSOR_KNOWN, EPISODE_CUT)

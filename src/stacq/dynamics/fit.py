@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from stacq.core.normaliser import Normaliser
 from stacq.core.types import Float32s, Float64s, Ints
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import PRECISION, Dynamics, Models
+from stacq.dynamics.recipes import DEFAULT, FitConfig
 from stacq.nn.mlp import MLP, init_ensemble
 
 HELD_OUT_SHARE, HELD_OUT_ROWS = 0.05, 20_000  # kept from every member, whichever is less
@@ -23,49 +24,6 @@ VALIDATION_CHUNK = 4096  # rows at a time, so that activations stay small
 RECIPE = "recipe for dynamics"
 MOST = 1_000_000  # epochs, members or rows of a batch: nobody waits for more, and no memory holds it
 MIN_STEP_SCALE = 1e-6  # of a dimension that no step of the data moves
-
-
-@dataclass(frozen=True)
-class FitConfig:
-    """How the ensembles are fitted; the defaults are what measured best, `PAPER` is the authors' code."""
-
-    forward_members: int = 7
-    inverse_members: int = 3
-    hidden: tuple[int, ...] = (256, 256, 256)
-    learning_rate: float = 1e-3
-    schedule: Literal["constant", "cosine"] = "cosine"  # cosine falls to zero at max_epochs
-    max_epochs: int = 150
-    forward_patience: int = 50  # epochs without a new best before a member stops
-    inverse_patience: int = 50
-    batch: int = 256
-    validation: float = 0.1  # share of rows held out, another tenth for every member
-    scale_targets: bool = True  # forward targets in units of the data's own steps
-    normalise: bool = True
-    least_steps: int = 0  # of every member; with few rows there are more epochs for it, and as much more patience
-    seed: int = 0
-
-
-PAPER = FitConfig(
-    learning_rate=3e-4,
-    schedule="constant",
-    max_epochs=1000,
-    forward_patience=50,
-    inverse_patience=20,
-    scale_targets=False,
-)
-PAPER_ANTMAZE = replace(PAPER, hidden=(256, 256, 256, 256), normalise=False)
-SMALL = FitConfig(
-    forward_members=3, inverse_members=2, hidden=(128, 128), max_epochs=40, forward_patience=10, least_steps=2_000
-)
-SMALL_ANTMAZE = replace(SMALL, normalise=False)
-DEFAULT = FitConfig()
-PRESETS = {
-    "default": DEFAULT,
-    "paper": PAPER,
-    "paper-antmaze": PAPER_ANTMAZE,
-    "small": SMALL,
-    "small-antmaze": SMALL_ANTMAZE,
-}
 
 
 class Curve(NamedTuple):

@@ -14,7 +14,7 @@ from stacq.core.progress import progress
 from stacq.core.types import Float32s, Floats
 from stacq.core.workers import WorkerPool
 from stacq.data.behaviour import TanhGaussian
-from stacq.data.border import Conventions
+from stacq.data.conventions import Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.generate import Group, Rollout, Stream, as_dataset, collect, provenance, whole_episodes
 from stacq.data.hdf5 import write_hdf5

@@ -14,7 +14,8 @@ from stacq.core.errors import InputError, check_seed, check_whole
 from stacq.core.printable import printable
 from stacq.core.types import Floats
 from stacq.core.workers import WorkerFailed, WorkerPool, available_cores
-from stacq.data.registry import Task, normalised_score, task_of
+from stacq.data.registry import task_of
+from stacq.data.tasks import Task, normalised_score
 from stacq.envs.gym import STEP_LIMIT, EnvFacts, EnvSource, facts_of, flatten, make_env
 from stacq.policies import Actor
 

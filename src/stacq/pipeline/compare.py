@@ -10,7 +10,7 @@ from stacq.core.errors import InputError
 from stacq.core.files import check_writable
 from stacq.core.printable import printable
 from stacq.core.types import Array, Floats, Infos
-from stacq.data.border import NOTHING_STATED, Conventions
+from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.data.registry import family_of

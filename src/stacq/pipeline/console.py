@@ -21,7 +21,7 @@ from stacq.pipeline.options import setting_text
 from stacq.pipeline.plan import Plan
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.trained import Trained
-from stacq.reach.quality import Quality
+from stacq.reach.quality_facts import Quality
 from stacq.reach.stitching import Stitching
 from stacq.report.dynamics_text import print_again, print_quality
 from stacq.report.reach_text import print_stitching

@@ -15,19 +15,21 @@ from stacq.core.reading import read_text
 from stacq.core.staging import sweep
 from stacq.data.dataset import Dataset
 from stacq.data.registry import family_of
-from stacq.dynamics.fit import PRESETS, Curve, FitConfig, fit, lengthened
+from stacq.dynamics.fit import Curve, fit, lengthened
 from stacq.dynamics.models import KIND, Dynamics
+from stacq.dynamics.recipes import PRESETS, FitConfig
 from stacq.pipeline.options import Stages
 from stacq.pipeline.reporter import Reporter
 from stacq.reach.build import kept_at, reachable_sets, resolved
 from stacq.reach.config import Engine, ReachConfig
-from stacq.reach.quality import Quality, measure
+from stacq.reach.quality import measure
+from stacq.reach.quality_facts import Quality
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import Stitching, stitching
 from stacq.report.dynamics_figure import draw_quality
+from stacq.report.figures import figure_bytes, figure_format, save_figure
 from stacq.report.inspect import picture_path
 from stacq.report.reach_figure import draw_stitching
-from stacq.report.summary_figure import figure_bytes, figure_format, save_figure
 
 QUALITY = "quality.json"
 

@@ -9,7 +9,7 @@ from stacq.core.progress import Update
 from stacq.data.dataset import Dataset
 from stacq.pipeline.plan import Plan
 from stacq.pipeline.trained import Trained
-from stacq.reach.quality import Quality
+from stacq.reach.quality_facts import Quality
 from stacq.reach.stitching import Stitching
 from stacq.training.pace import Listener, Report
 

@@ -16,7 +16,8 @@ from stacq.core.workers import WorkerPool
 from stacq.data.behaviour import PREFIX, load_behaviour, read_actor
 from stacq.data.generate import generate
 from stacq.data.load import cached_file
-from stacq.data.registry import TASKS, Recipe
+from stacq.data.registry import Recipe
+from stacq.data.tasks import TASKS
 from stacq.envs.gym import EnvSource
 from stacq.evaluation.rollouts import EpisodeRecord, check_fit, check_numbers, crew_size, evaluate
 from stacq.policies import Actor, Policy

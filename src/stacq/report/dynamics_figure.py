@@ -10,7 +10,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, PercentF
 
 from stacq.core.types import Float64s
 from stacq.dynamics.fit import Curve
-from stacq.reach.quality import Quality
+from stacq.reach.quality_facts import Quality
 from stacq.report.dynamics_text import members_line, rows_line
 from stacq.report.panels import (
     BLUE,

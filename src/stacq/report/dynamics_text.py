@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from stacq.core.printable import printable
-from stacq.reach.quality import Quality, RoundTrip
+from stacq.reach.quality_facts import Quality, RoundTrip
 from stacq.report.tables import fact_table, number, number_table, plural, print_parts, rows_shown, warning_list
 
 MOST_ACTIONS = 8  # errors of the inverse model in one line

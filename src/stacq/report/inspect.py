@@ -7,7 +7,8 @@ from stacq.core.files import check_writable, fitting, home
 from stacq.core.terminal import Console
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
-from stacq.report.summary_figure import draw_summary, figure_format, save_figure
+from stacq.report.figures import figure_format, save_figure
+from stacq.report.summary_figure import draw_summary
 from stacq.report.summary_text import print_summary
 
 

@@ -1,11 +1,8 @@
 """How a dataset's summary looks as one page of pictures."""
 
-import io
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -15,13 +12,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import ArrayLike
 
-from stacq.core.errors import InputError
-from stacq.core.files import write_bytes
 from stacq.core.printable import printable
 from stacq.core.types import Bools, Float64s, Floats, Ints
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import Column, Summary, histogram, sample_rows, summarise
-from stacq.data.registry import TASKS, Task
+from stacq.data.tasks import TASKS, Task
 from stacq.report.panels import (
     BLUE,
     DASHED,
@@ -52,7 +47,6 @@ MOST_PATHS = 200
 FIT_ROWS = 5_000  # rows behind the principal components
 WIDE_SCALES = 30.0  # greatest extent over the median one, from which a linear axis hides dimensions
 MOST_SCALES = 1e6  # what a logarithmic axis still shows well
-FORMATS = {".png": "png", ".svg": "svg"}
 
 
 def draw_summary(dataset: Dataset, summary: Summary) -> Figure:
@@ -70,33 +64,6 @@ def draw_summary(dataset: Dataset, summary: Summary) -> Figure:
     _draw_observations(axes["observations"], summary)
     _draw_states(axes["states"], dataset)
     return figure
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write PNG or SVG, as the suffix says; the file appears whole or not at all."""
-    write_bytes(path, figure_bytes(figure, figure_format(path)))
-
-
-def figure_bytes(figure: Figure, kind: str) -> bytes:
-    """Drawn in memory, as the encoders tell a full disk in words of their own; the same data gives the same bytes."""
-    metadata = {"Date": None} if kind == "svg" else None
-    drawn = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "stacq"}):
-        figure.savefig(drawn, format=kind, metadata=metadata)
-    return drawn.getvalue()
-
-
-def figure_format(path: Path) -> str:
-    """The format a suffix asks for; another one than .png or .svg is refused."""
-    kind = FORMATS.get(path.suffix.lower())
-    if kind is None:
-        raise InputError(
-            f"a figure cannot be saved as '{path.suffix}'",
-            where=path,
-            expected="a file name ending in .png or .svg",
-            fix=f"write to {path.with_suffix('.png')}",
-        )
-    return kind
 
 
 def _beyond_drawing(summary: Summary) -> bool:
