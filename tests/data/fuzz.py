@@ -57,7 +57,9 @@ def originals(folder: Path) -> list[Path]:
 def minari(folder: Path, raw: dict[str, Any]) -> Path:
     """A dataset of three episodes, as Minari lays them out."""
     (folder / "data").mkdir(parents=True)
-    spaces = {name: {"type": "Box", "dtype": "float32", "shape": [size]} for name, size in (("o", 5), ("a", 2))}
+    spaces: dict[str, dict[str, Any]] = {
+        name: {"type": "Box", "dtype": "float32", "shape": [size]} for name, size in (("o", 5), ("a", 2))
+    }
     about = {"data_format": "hdf5", "total_episodes": 3, "total_steps": 60, "dataset_id": "mutant-v0"}
     for key, name, bound in (("observation_space", "o", float("inf")), ("action_space", "a", 1.0)):
         size = spaces[name]["shape"][0]

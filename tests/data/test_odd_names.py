@@ -44,7 +44,14 @@ def test_and_refused_in_the_usual_words(tmp_path: Path, suffix: str) -> None:
 
 
 def test_the_command_line_takes_such_names(tmp_path: Path) -> None:
-    run = [sys.executable, "-m", "stacq", "data", "inspect", os.fsencode(written(tmp_path / f"{ODD}.hdf5"))]
+    run: list[str | bytes] = [
+        sys.executable,
+        "-m",
+        "stacq",
+        "data",
+        "inspect",
+        os.fsencode(written(tmp_path / f"{ODD}.hdf5")),
+    ]
     subprocess.run(run, capture_output=True, check=True, timeout=100)
 
 
