@@ -1,4 +1,4 @@
-"""D4RL's HDF5 layout, v0 to v2, read and written with h5py alone: no d4rl, gym or mujoco-py.
+"""D4RL's HDF5 layout, v0 to v2, read and written by way of h5py: no d4rl, gym or mujoco-py.
 
 Row arrays stand at the root, optional per-row extras under `infos/`, and facts about the behaviour
 policy under `metadata/`, which is ignored.
