@@ -22,7 +22,7 @@ from stacq.data.normaliser import Normaliser
 from stacq.data.select import best_episodes
 from stacq.dynamics.models import Dynamics
 from stacq.envs.gym import check_match, facts_of, make_env
-from stacq.errors import InputError, check_name, check_seed, check_whole
+from stacq.errors import InputError, check_name, check_whole
 from stacq.evaluation import Counting, check_numbers, reference_task
 from stacq.files import home, write_json
 from stacq.policy import Policy
@@ -177,8 +177,7 @@ def check_options(dataset: Dataset, options: Options) -> str | None:
     _check_kinds(dataset, options)
     chosen = _chosen(dataset, options)
     expected = f"at least one, and at most {MOST_SEEDS:,}: they train side by side"
-    check_whole("seeds", options.seeds, 1, MOST_SEEDS, expected=expected, fix="use --seeds 5")
-    check_seed(options.first_seed, name="first seed")
+    check_whole(f"{options.seeds} seeds", options.seeds, 1, MOST_SEEDS, expected=expected, fix="use --seeds 5")
     check_numbers(chosen.episodes, 0)
     if options.own_only and not ALGORITHMS[options.algorithm].NEEDS_REACHABILITY:
         raise InputError(

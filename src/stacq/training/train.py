@@ -122,7 +122,8 @@ def check_schedule(name: str, config: Any, schedule: Schedule) -> None:
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= SEED_END:
         raise InputError(f"seeds {seeds}", expected=f"different whole numbers from 0 below {SEED_END:,}", fix="use 0")
     phases = ALGORITHMS[name].phases(config)
-    check_whole("steps", sum(phase.steps for phase in phases), 1, MOST_STEPS, where=name, fix="choose other --steps")
+    steps = sum(phase.steps for phase in phases)
+    check_whole(f"{steps} steps", steps, 1, MOST_STEPS, where=name, fix="choose other --steps")
     for phase in phases:
         turn = len(phase.updates)
         if phase.steps < 1 or phase.steps % turn or schedule.eval_every < 1 or schedule.eval_every % turn:
@@ -132,10 +133,8 @@ def check_schedule(name: str, config: Any, schedule: Schedule) -> None:
                 expected=f"multiples of {turn}, at least {turn}",
                 fix="choose other --steps or --eval-every",
             )
-        evaluations = phase.steps // schedule.eval_every
-        check_whole(
-            "number of evaluations", evaluations, 0, MOST_EVALUATIONS, where=name, fix="choose a larger --eval-every"
-        )
+        count = phase.steps // schedule.eval_every
+        check_whole(f"{count} evaluations", count, 0, MOST_EVALUATIONS, where=name, fix="choose a larger --eval-every")
 
 
 def check_actions(task: Task) -> None:
