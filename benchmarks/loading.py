@@ -19,7 +19,8 @@ from typing import Any
 import h5py
 import numpy as np
 
-from stacq.data.border import NOTHING_STATED, assemble
+from stacq.data.border import assemble
+from stacq.data.conventions import NOTHING_STATED
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 

@@ -420,9 +420,18 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(
     assert done.facts == fresh.facts
 
 
-@pytest.mark.parametrize("name", ["000000037.npz", "test.json"])
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("000000037.npz", None),
+        ("test.json", None),
+        ("test.json", b'{"known_pairs": {"rows": 5}}'),
+        ("test.json", b'{"known_pairs":' * 100_000),
+    ],
+    ids=["a chunk", "a test", "another test", "a deep test"],
+)
 def test_a_damaged_part_of_an_interrupted_run_is_made_again(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "CHUNK", 37)
     dataset, dynamics = learned()
@@ -430,7 +439,7 @@ def test_a_damaged_part_of_an_interrupted_run_is_made_again(
         patch.setattr(module, "ReachableSets", None)
         reachable_sets(dataset, dynamics)
     part = next((tmp_path / "home" / "reach").rglob(name))
-    part.write_bytes(part.read_bytes()[:20])
+    part.write_bytes(part.read_bytes()[:20] if content is None else content)
     done = reachable_sets(dataset, dynamics)
     monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
     fresh = reachable_sets(dataset, dynamics)

@@ -54,7 +54,7 @@ def check_choice(name: str, value: object, choices: Iterable[str], *, where: obj
 
 
 def check_whole(
-    name: str, value: object, least: int, most: int, *, where: object = "", expected: str = "", fix: str = ""
+    problem: str, value: object, least: int, most: int, *, where: object = "", expected: str = "", fix: str = ""
 ) -> None:
     """Refuse what is no whole number within bounds: beyond them it would be cut, overflow, or fill the memory."""
     try:
@@ -63,13 +63,13 @@ def check_whole(
         fits = False
     if not fits:
         expected = expected or f"a whole number from {least:,} to {most:,}"
-        raise InputError(f"{name} is {value!r}", where=where, expected=expected, fix=fix or f"choose another {name}")
+        raise InputError(problem, where=where, expected=expected, fix=fix or "choose another number")
 
 
-def check_seed(seed: object, *, name: str = "seed", where: object = "") -> None:
+def check_seed(seed: object, *, where: object = "") -> None:
     """One bound for all seeds, though not every generator has it: compiled programs would cut a larger one."""
     expected = f"a seed of 0 or more, below {SEED_END:,}"
-    check_whole(name, seed, 0, SEED_END - 1, where=where, expected=expected, fix="use 0")
+    check_whole(f"seed {seed}", seed, 0, SEED_END - 1, where=where, expected=expected, fix="use 0")
 
 
 def check_name(name: str, *, what: str, fix: str) -> str:

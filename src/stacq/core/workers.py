@@ -135,8 +135,8 @@ def module_paths() -> list[str]:
     Interactive sessions and `python -c` look into the working directory first. There it comes last: functions of
     modules beside a notebook still arrive, and no file beside it is taken for a part of Python or of a package.
     """
-    paths = [path for path in sys.path if path not in HERE]
-    if len(paths) < len(sys.path):
+    paths = [path for path in sys.path if isinstance(path, str) and path not in HERE]
+    if any(path in HERE for path in sys.path):
         with contextlib.suppress(FileNotFoundError):  # it may have been deleted
             paths.append(os.getcwd())
     return paths

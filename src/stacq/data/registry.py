@@ -219,7 +219,7 @@ def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
     assert base.rows is not None and info.rows is not None
     rows = info.rows if size is None else size
     expected = f"at least {MIN_ROWS} rows, and at most {MAX_ROWS:,}"
-    check_whole("size", rows, MIN_ROWS, MAX_ROWS, where=name, expected=expected, fix="choose another --size")
+    check_whole(f"{rows} rows", rows, MIN_ROWS, MAX_ROWS, where=name, expected=expected, fix="choose another --size")
     check_seed(seed, where=name)
     full = base.name + (f"@{rows}" if rows != base.rows else "") + (f"+seed{seed}" if seed else "")
     quality = base.name.removeprefix(f"stacq/{base.task.key}-").removesuffix("-v0")

@@ -155,7 +155,8 @@ def _training_rows(rows: int, config: FitConfig) -> int:
 def _check(config: FitConfig) -> None:
     """Refuse numbers that would train nothing, or for ever."""
     for name in ("forward_members", "inverse_members", "max_epochs", "forward_patience", "inverse_patience", "batch"):
-        check_whole(name, getattr(config, name), 1, MOST, where=RECIPE, fix="leave it as it was")
+        value = getattr(config, name)
+        check_whole(f"{name} is {value}", value, 1, MOST, where=RECIPE, fix="leave it as it was")
     check_seed(config.seed, where=RECIPE)
     if not (np.isfinite(config.learning_rate) and config.learning_rate > 0):
         raise InputError(

@@ -124,7 +124,7 @@ def _check_kinds(policy: object, env: object) -> None:
 
 def check_numbers(episodes: int, seed: int) -> None:
     expected = f"at least one episode, and at most {MOST_EPISODES:,}"
-    check_whole("episodes", episodes, 1, MOST_EPISODES, expected=expected, fix="use --episodes 10")
+    check_whole(f"{episodes} episodes", episodes, 1, MOST_EPISODES, expected=expected, fix="use --episodes 10")
     check_seed(seed)
 
 

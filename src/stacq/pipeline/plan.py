@@ -11,7 +11,7 @@ from stacq import algos
 from stacq.algos.algorithm import Algorithm
 from stacq.algos.settings import Preset, changed, preset, recommended
 from stacq.algos.world import own_only, pair_slots
-from stacq.core.errors import InputError, check_name, check_seed, check_whole
+from stacq.core.errors import InputError, check_name, check_whole
 from stacq.core.files import fitting
 from stacq.core.normaliser import Normaliser
 from stacq.data.dataset import Dataset
@@ -125,8 +125,7 @@ def make_plan(dataset: Dataset, options: Options) -> Plan:
     options = replace(options, algorithm=algorithm.name, variant=_variant(algorithm, options, dataset))
     chosen = _chosen(algorithm, dataset, options)
     expected = f"at least one, and at most {MOST_SEEDS:,}: they train side by side"
-    check_whole("seeds", options.seeds, 1, MOST_SEEDS, expected=expected, fix="use --seeds 5")
-    check_seed(options.first_seed, name="first seed")
+    check_whole(f"{options.seeds} seeds", options.seeds, 1, MOST_SEEDS, expected=expected, fix="use --seeds 5")
     check_numbers(chosen.episodes, 0)
     if options.own_only and not algorithm.needs.reachable:
         raise InputError(

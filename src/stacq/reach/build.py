@@ -37,7 +37,7 @@ from stacq.reach.criterion import (
 )
 from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.ranges import box_sizes, range_actions, ranges, widened
-from stacq.reach.sets import KIND, ReachableSets
+from stacq.reach.sets import KIND, KNOWN_PAIRS, ReachableSets
 
 OPTIONS = "options of the reachable sets"
 CHOICES = {
@@ -136,9 +136,12 @@ def _check_numbers(config: ReachConfig, actions: int, least: int) -> None:
             f"epsilon is {config.epsilon}", where=OPTIONS, expected="a finite number from 0", fix="try 0.1"
         )
     bounds = f"at least {least} and at most {MOST_ACTIONS:,} of them" + " (the corners may do alone)" * (least == 0)
-    check_whole("actions", actions, least, MOST_ACTIONS, where=OPTIONS, expected=bounds, fix="leave it out")
+    check_whole(
+        f"actions is {actions}", actions, least, MOST_ACTIONS, where=OPTIONS, expected=bounds, fix="leave it out"
+    )
     if config.cap is not None:
-        check_whole("cap", config.cap, 1, np.iinfo(np.int32).max, where=OPTIONS, fix="leave it out for no cap")
+        most, fix = np.iinfo(np.int32).max, "leave it out for no cap"
+        check_whole(f"cap is {config.cap}", config.cap, 1, most, where=OPTIONS, fix=fix)
     check_seed(config.seed, where=OPTIONS)
 
 
@@ -326,10 +329,12 @@ class _Maker:
 
     def _check_test(self, facts: Mapping[str, Any]) -> None:
         """A ValueError unless it is a test as `to_facts` writes it, for states of this size."""
-        found = facts.get("calibration", {})
+        found, known = facts.get("calibration", {}), facts.get("known_pairs", {})
         wanted = CALIBRATED if self.config.criterion == "calibrated" else {}
         if not has_shape(found, wanted) or found.keys() != wanted.keys():
             raise ValueError("no test")
+        if known != {} and not has_shape(known, KNOWN_PAIRS):
+            raise ValueError("no recall")
         if wanted and len(found["trust"]) != self.s.shape[1]:
             raise ValueError("a test for states of another size")
 

@@ -75,7 +75,8 @@ def check_schedule(algorithm: Algorithm, config: Any, schedule: Schedule) -> Non
     if not seeds or len(set(seeds)) != len(seeds) or min(seeds) < 0 or max(seeds) >= SEED_END:
         raise InputError(f"seeds {seeds}", expected=f"different whole numbers from 0 below {SEED_END:,}", fix="use 0")
     phases, where = algorithm.phases(config), algorithm.name
-    check_whole("steps", total_steps(phases), 1, MOST_STEPS, where=where, fix="choose other --steps")
+    steps = total_steps(phases)
+    check_whole(f"{steps} steps", steps, 1, MOST_STEPS, where=where, fix="choose other --steps")
     for phase in phases:
         turn = len(phase.updates)
         if phase.steps < 1 or phase.steps % turn or schedule.eval_every < 1 or schedule.eval_every % turn:
@@ -85,8 +86,8 @@ def check_schedule(algorithm: Algorithm, config: Any, schedule: Schedule) -> Non
                 expected=f"multiples of {turn}, at least {turn}",
                 fix="choose other --steps or --eval-every",
             )
-        times, fix = phase.steps // schedule.eval_every, "choose a larger --eval-every"
-        check_whole("number of evaluations", times, 0, MOST_EVALUATIONS, where=where, fix=fix)
+        count, fix = phase.steps // schedule.eval_every, "choose a larger --eval-every"
+        check_whole(f"{count} evaluations", count, 0, MOST_EVALUATIONS, where=where, fix=fix)
 
 
 def check_actions(task: Task) -> None:
