@@ -16,7 +16,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ from stacq.training.job import (
     protocol_of,
     result_of,
 )
-from stacq.training.train import train
+from stacq.training.train import Task, train
 
 RESULTS = "training.jsonl"
 RUNS: dict[str, tuple[Options, ReachConfig]] = {
@@ -97,7 +97,7 @@ def stages(name: str, runs: list[str], rows: int | None, recipe: str) -> Stages:
     return Stages(dataset, dynamics, sets)
 
 
-def run_lanes(plan: Plan, alphas: list[float], directory: Path) -> None:
+def run_lanes(plan: Plan, alphas: list[float], directory: Path, task_of: Callable[[Plan], Task] = make_task) -> None:
     """Train some seeds with every alpha (the preset's if there are none), and leave a run directory."""
     schedule, manifest = plan.schedule, plan.manifest()
     lanes = np.repeat(alphas, len(schedule.seeds)).astype(np.float32)
@@ -106,7 +106,7 @@ def run_lanes(plan: Plan, alphas: list[float], directory: Path) -> None:
         manifest = {**manifest, "alphas": lanes.tolist(), "seeds": list(schedule.seeds)}
     with Run(directory, manifest, resume=True) as run:
         if not (directory / RESULT).exists():
-            task = make_task(plan)
+            task = task_of(plan)
             if alphas:
                 task = task._replace(config=replace(task.config, alpha=jnp.asarray(lanes)))
             train(task, schedule, run, protocol=protocol_of(plan))
