@@ -178,6 +178,10 @@ def share_gpu(out: Path) -> bool:
     )
 
 
+def stop_sharing() -> None:
+    subprocess.run(["nvidia-cuda-mps-control"], input=b"quit", check=False)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0, help="stop everything after so long")
@@ -200,7 +204,7 @@ def main() -> None:
         done = work(queue(jobs, chosen), chosen.minutes)
     finally:
         if shared:
-            subprocess.run(["nvidia-cuda-mps-control"], input=b"quit", check=False)
+            stop_sharing()
     gather(chosen.out)
     subprocess.run(
         [sys.executable, str(HERE / "locomotion.py"), "--table", str(chosen.out / "training.jsonl")], check=True

@@ -167,3 +167,14 @@ def test_tables_say_what_the_records_say() -> None:
     named = [cells for cells in told if cells["name"] in SMALL_ROWS.values()]
     filled = sum(cells[body] not in ("", "all seeds lost") for cells in named for body in BODIES)
     assert checked == filled >= 34
+
+
+def test_the_table_of_whose_data_says_what_the_records_say() -> None:
+    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    names = {"theirs": "D4RL's policy", "ours": "ours"}
+    rows = shown(page, "What has gone wrong so far, and what helps")
+    told = [cells for cells in rows if cells[0] in names.values() and len(cells) == 8]
+    printed = printed_rows("walker2d-gap.jsonl")
+    assert len(printed) == len(told) == 11
+    for (dataset, run, _steps, *numbers), cells in zip(printed, told, strict=True):
+        assert cells[0] == names[dataset] and cells[2:] == numbers, run
