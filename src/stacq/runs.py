@@ -24,7 +24,7 @@ from typing import IO, Any, TypeVar
 from stacq.errors import InputError
 from stacq.evaluation import COLUMNS, EpisodeRecord, csv_line, parse_records
 from stacq.files import appearing, check_writable, exists, json_text, spelt, unwritable, write_text, writing
-from stacq.staging import flock
+from stacq.staging import flock, sweep
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
@@ -54,6 +54,7 @@ class Run:
 
     def _start(self, directory: Path, config: Mapping[str, Any]) -> None:
         """The directory appears whole or not at all, so that a kill at the very start leaves nothing half made."""
+        sweep(directory.parent)
         if exists(directory):
             raise _taken(directory)
         try:

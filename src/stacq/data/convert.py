@@ -7,6 +7,7 @@ from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import HDF5_SUFFIXES, MINARI_PREFIX, load
 from stacq.errors import InputError
 from stacq.files import exists
+from stacq.staging import sweep
 from stacq.types import Infos
 
 
@@ -29,6 +30,8 @@ def convert(
             expected="a path ending in .hdf5, or minari:ID",
             fix="name the target so",
         )
+    if not minari:
+        sweep(Path(target).parent)
     if not minari and exists(Path(target)) and not force:
         raise InputError(
             "this file exists already", where=target, expected="a new name", fix="choose another, or add --force"

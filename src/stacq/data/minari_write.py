@@ -18,6 +18,7 @@ from stacq.data.minari_layout import (
 )
 from stacq.errors import InputError
 from stacq.files import appearing, exists, writing
+from stacq.staging import sweep
 from stacq.types import Array
 
 
@@ -31,6 +32,7 @@ def write_minari(dataset: Dataset, dataset_id: str, *, description: str | None =
     """
     _check_id(dataset_id)
     target = minari_root() / dataset_id
+    sweep(target.parent)
     if exists(target):
         raise InputError(
             f"the Minari dataset '{dataset_id}' exists already",
