@@ -7,16 +7,22 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from arrays import logged
 from stacq.core.artefacts import write_artefact
+from stacq.core.errors import InputError
 from stacq.core.files import alone, check_writable, write_text
 from stacq.core.staging import staging, sweep
+from stacq.data.border import from_arrays
+from stacq.data.convert import convert
+from stacq.data.minari_write import write_minari
+from stacq.runs.directory import Run
 
 WRITERS = {
     "file": "with replacing(target) as place: place.write_text('new'); wait()",
@@ -59,6 +65,11 @@ def stopped_at(moment: str, target: Path) -> Iterator[subprocess.Popen[str]]:
 
 def artefact(place: Path) -> None:
     write_artefact(place, "thing", {"x": np.ones(3)}, {}, {})
+
+
+def begin(place: Path) -> None:
+    with Run(place, {}):
+        pass
 
 
 @pytest.mark.parametrize("moment", WRITERS)
@@ -104,6 +115,26 @@ def test_a_lock_is_let_go_of_only_by_its_holder(tmp_path: Path) -> None:
 
         with alone(tmp_path / "target", waiting):
             assert process.wait(20) == -signal.SIGKILL
+
+
+def test_what_a_writer_left_goes_where_it_cannot_be_written_again(tmp_path: Path) -> None:
+    """It was killed when all was in its place already."""
+    dataset = from_arrays(**logged([2, 3], ["terminal", "timeout"]))
+    np.savez(tmp_path / "logs.npz", **logged([2, 3], ["terminal", "timeout"]))
+    (tmp_path / "minari").mkdir()
+    acts: dict[Path, Callable[[], object]] = {
+        tmp_path / "minari" / "made-v0": lambda: write_minari(dataset, "made-v0"),
+        tmp_path / "made.hdf5": lambda: convert(str(tmp_path / "logs.npz"), str(tmp_path / "made.hdf5")),
+        tmp_path / "run": lambda: begin(tmp_path / "run"),
+    }
+    for place, act in acts.items():
+        act()
+        left = place.with_name(".stacq-tmp-killed")
+        left.mkdir()
+        (left / "lock").touch()
+        with pytest.raises(InputError, match="exists already"):
+            act()
+        assert not left.exists()
 
 
 def test_what_is_not_ours_stays(tmp_path: Path) -> None:

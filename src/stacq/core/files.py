@@ -49,7 +49,6 @@ def replacing(path: Path) -> Iterator[Path]:
             temporary = folder / path.name
             yield temporary
             _sync(temporary)
-            share(temporary)
             os.replace(temporary, path)
             _sync_directory(path.parent)
 
@@ -68,7 +67,6 @@ def appearing(directory: Path, *, instead: bool = False) -> Iterator[Path]:
         for path in beginning.rglob("*"):
             if path.is_file():
                 _sync(path)
-                share(path)
         if instead:
             with contextlib.suppress(FileNotFoundError):
                 directory.rename(folder / "old")
@@ -134,7 +132,10 @@ def json_text(value: Any) -> str:
 
 
 def save_tensors(path: Path, arrays: Mapping[str, Array], metadata: dict[str, str] | None = None) -> None:
-    """A safetensors file, whose library tells a full disk in a class of its own. It is not atomic by itself."""
+    """A safetensors file, for a place that is hidden still.
+
+    The library tells a full disk in a class of its own, and lets nobody else read what it wrote.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
 
@@ -143,6 +144,9 @@ def save_tensors(path: Path, arrays: Mapping[str, Array], metadata: dict[str, st
     except SafetensorError as error:
         found = re.search(r"os error (\d+)", str(error))
         raise OSError(int(found[1]), os.strerror(int(found[1]))) if found else OSError(str(error)) from error
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
 
 
 def check_writable(path: Path) -> None:
@@ -171,12 +175,13 @@ def content_hash(arrays: Mapping[str, Array]) -> str:
 
 
 MOST_OF_A_NAME = 100  # bytes
-SPACE = "free some space, choose another output, or set STACQ_HOME to another directory"
-PLACE = "change its permissions, choose another output, or set STACQ_HOME to another directory"
+OTHER = "choose another output, or set STACQ_HOME to another directory"
+SPACE, PLACE = f"free some space, {OTHER}", f"change its permissions, {OTHER}"
 ADVICE = {
     errno.ENAMETOOLONG: ("names of at most 255 bytes, in a path of at most 4,096", "choose a shorter name"),
     errno.EFBIG: ("no limit on the size of files", "raise the limit (`ulimit -f`), or choose another output"),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), ("enough free space", SPACE)),
+    **dict.fromkeys((errno.ENOTDIR, errno.EISDIR, errno.ENOENT, errno.ENOTEMPTY), ("a place that is free", OTHER)),
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), ("a place that you may write to", PLACE)),
 }
 """By the system's number of an error: what was expected and what to do."""
@@ -207,13 +212,6 @@ def fitting(name: str) -> str:
     if len(data) <= MOST_OF_A_NAME:
         return spelt(name)
     return f"{data[:MOST_OF_A_NAME].decode(errors='ignore')}-{hashlib.sha256(data).hexdigest()[:8]}"
-
-
-def share(path: Path) -> None:
-    """Let a file be read by whoever may read what this user makes; some libraries write private ones."""
-    mask = os.umask(0)
-    os.umask(mask)
-    path.chmod(0o666 & ~mask)
 
 
 def _sync(path: Path) -> None:

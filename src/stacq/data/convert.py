@@ -4,6 +4,7 @@ from pathlib import Path
 
 from stacq.core.errors import InputError
 from stacq.core.files import exists
+from stacq.core.staging import sweep
 from stacq.core.types import Infos
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.hdf5 import write_hdf5
@@ -29,6 +30,8 @@ def convert(
             expected="a path ending in .hdf5, or minari:ID",
             fix="name the target so",
         )
+    if not minari:
+        sweep(Path(target).parent)
     if not minari and exists(Path(target)) and not force:
         raise InputError(
             "this file exists already", where=target, expected="a new name", fix="choose another, or add --force"

@@ -8,6 +8,7 @@ import numpy as np
 
 from stacq.core.errors import InputError
 from stacq.core.files import appearing, exists, writing
+from stacq.core.staging import sweep
 from stacq.core.types import Array
 from stacq.data.border import SUCCESSOR_KNOWN
 from stacq.data.dataset import Dataset
@@ -31,6 +32,7 @@ def write_minari(dataset: Dataset, dataset_id: str, *, description: str | None =
     """
     _check_id(dataset_id)
     target = minari_root() / dataset_id
+    sweep(target.parent)
     if exists(target):
         raise InputError(
             f"the Minari dataset '{dataset_id}' exists already",

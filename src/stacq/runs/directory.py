@@ -27,7 +27,7 @@ from stacq.core.files import appearing, check_writable, exists, json_text, spelt
 from stacq.core.outside import has_shape, json_object
 from stacq.core.printable import printable
 from stacq.core.reading import LINES, read_text
-from stacq.core.staging import flock
+from stacq.core.staging import flock, sweep
 from stacq.evaluation.rollouts import COLUMNS, EpisodeRecord, csv_line, parse_records
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
@@ -58,6 +58,7 @@ class Run:
 
     def _start(self, directory: Path, config: Mapping[str, Any]) -> None:
         """The directory appears whole or not at all, so that a kill at the very start leaves nothing half made."""
+        sweep(directory.parent)
         if exists(directory):
             raise _taken(directory)
         try:
