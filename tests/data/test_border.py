@@ -63,6 +63,13 @@ def test_reset_states_passed_off_as_successors_are_found_out() -> None:
     assert any("reset states" in note for note in dataset.notes)
 
 
+def test_a_dimension_that_never_changes_makes_no_successor_a_reset_state() -> None:
+    raw = logged([2, 3, 2], ["terminal", "timeout", "terminal"])
+    raw["observations"][:, 0] = raw["next_observations"][:, 0] = 1
+    dataset = build(raw)
+    assert dataset.successor_known.all() and not any("reset states" in note for note in dataset.notes)
+
+
 def test_a_jump_inside_an_episode_is_a_cut_not_a_timeout() -> None:
     raw = logged([2, 3], ["timeout", "terminal"])
     raw["timeouts"][:] = False
@@ -78,6 +85,17 @@ def test_rounding_of_successors_is_no_break() -> None:
     dataset = build(raw)
     assert dataset.episodes == 1
     np.testing.assert_array_equal(dataset.next_observations[1], raw["observations"][2])
+
+
+@pytest.mark.parametrize("value", [-1000.0, 1000.0, 0.0])
+def test_rounding_is_relative_to_the_size_of_a_number_of_either_sign(value: float) -> None:
+    """A hundred-thousandth of it, and of one where it is smaller: half of that is rounding, twice of it a break."""
+    for share, episodes in ((0.5, 1), (-0.5, 1), (2.0, 2), (-2.0, 2)):
+        raw = logged([4], ["terminal"], dtype=np.float64)
+        raw["observations"][2, 1] = value
+        raw["next_observations"][1] = raw["observations"][2]
+        raw["next_observations"][1, 1] += share * 1e-5 * (1 + abs(value))
+        assert build(raw).episodes == episodes, share
 
 
 def test_missing_timeouts_are_counted_out_from_the_step_limit() -> None:
@@ -204,9 +222,9 @@ def test_bounds_differ_between_dimensions() -> None:
         build(raw, action_low=(-1.0, -0.1), action_high=(1.0, 0.1))
 
 
-@pytest.mark.parametrize("low", [(-1.0, -1.0, -1.0), float("-inf"), float("nan"), 1.0])
+@pytest.mark.parametrize("low", [(-1.0, -1.0, -1.0), float("-inf"), float("nan"), 1.0, (-1.0, 1.0), (2.0, -1.0)])
 def test_senseless_bounds_are_refused(low: float | tuple[float, ...]) -> None:
-    with pytest.raises(InputError, match=r"bounds|action_low"):
+    with pytest.raises(InputError, match="the declared action"):
         build(logged([2, 3], ["terminal", "timeout"]), action_low=low)
 
 
@@ -236,7 +254,13 @@ def test_a_blank_successor_at_an_end_is_an_unknown_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "words"), [({}, "assumed where none"), ({"action_low": -1, "action_high": 1}, "declared")]
+    ("stated", "words"),
+    [
+        ({}, "assumed where none"),
+        ({"action_low": -1}, "assumed where none"),
+        ({"action_high": 1}, "assumed where none"),
+        ({"action_low": -1, "action_high": 1}, "declared"),
+    ],
 )
 def test_bounds_that_nobody_declared_are_not_called_so(stated: dict[str, Any], words: str) -> None:
     raw = logged([5], ["cut"])
