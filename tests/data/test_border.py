@@ -169,8 +169,19 @@ def test_every_valid_recording_keeps_the_promises(raw: dict[str, Any]) -> None:
 
 
 BROKEN = {
-    "rank": (lambda raw: raw.update(rewards=raw["rewards"][:, None]), ["'rewards'", "rank 2", "rank 1"]),
-    "image": (lambda raw: raw.update(observations=raw["observations"][:, None]), ["'observations'", "rank 3"]),
+    "rank": (
+        lambda raw: raw.update(rewards=raw["rewards"][:, None]),
+        ["'rewards'", "rank 2", "rank 1, shape (rows,)", "reshape 'rewards' to (rows,)"],
+    ),
+    "image": (
+        lambda raw: raw.update(observations=raw["observations"][:, None]),
+        [
+            "'observations'",
+            "rank 3",
+            "rank 2, shape (rows, dimensions)",
+            "reshape 'observations' to (rows, dimensions)",
+        ],
+    ),
     "lengths": (lambda raw: raw.update(actions=raw["actions"][:-1]), ["'actions' has 4 rows", "5", "partner: 4"]),
     "nan": (lambda raw: raw["observations"].__setitem__((3, 1), np.nan), ["'observations'", "nan", "row 3, column 1"]),
     "inf": (lambda raw: raw["rewards"].__setitem__(2, np.inf), ["'rewards'", "inf", "row 2"]),
@@ -179,6 +190,10 @@ BROKEN = {
         ["'next_observations'", "nan", "row 4, column 0"],
     ),
     "bounds": (lambda raw: raw["actions"].__setitem__((1, 1), 1.5), ["'actions'", "1.5", "row 1, column 1", "-1 to 1"]),
+    "low bound": (
+        lambda raw: raw["actions"].__setitem__((2, 0), -1.5),
+        ["'actions' holds -1.5 at row 2, column 0 (1 rows", "-1 to 1"],
+    ),
     "flags": (
         lambda raw: raw.update(terminals=np.array([0, 0, 2, 0, 1])),
         ["'terminals'", "holds 2 at row 2", "0 or 1"],
@@ -220,6 +235,27 @@ def test_bounds_differ_between_dimensions() -> None:
     assert len(build(raw, action_low=(-1.0, -3.0), action_high=(1.0, 3.0))) == 5
     with pytest.raises(InputError, match="column 1"):
         build(raw, action_low=(-1.0, -0.1), action_high=(1.0, 0.1))
+
+
+@pytest.mark.parametrize("width", [2e-3, 2.0, 2e3])
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("other", [1.0, 10.0])
+def test_a_millionth_of_the_width_is_rounding_on_either_side(width: float, column: int, other: float) -> None:
+    """Bounds that are alike in all dimensions are tested at once, others one by one: both know the same slack."""
+    widths = np.array([width, width])
+    widths[1 - column] *= other
+    for side in (-1, 1):
+        for share, fine in ((0.5, True), (2.0, False)):
+            raw = logged([5], ["cut"], dtype=np.float64)
+            raw["actions"] = np.zeros((5, 2))
+            raw["actions"][:2, 1 - column] = np.array([-1, 1]) * widths[1 - column] / 2  # on the bounds themselves
+            raw["actions"][3, column] = side * width * (0.5 + share * 1e-6)
+            bounds = {"action_low": tuple(-widths / 2), "action_high": tuple(widths / 2)}
+            if fine:
+                assert len(build(raw, **bounds)) == 5
+            else:
+                with pytest.raises(InputError, match=f"at row 3, column {column} "):
+                    build(raw, **bounds)
 
 
 @pytest.mark.parametrize("low", [(-1.0, -1.0, -1.0), float("-inf"), float("nan"), 1.0, (-1.0, 1.0), (2.0, -1.0)])
