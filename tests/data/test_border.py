@@ -63,6 +63,13 @@ def test_reset_states_passed_off_as_successors_are_found_out() -> None:
     assert any("reset states" in note for note in dataset.notes)
 
 
+def test_a_dimension_that_never_changes_makes_no_successor_a_reset_state() -> None:
+    raw = logged([2, 3, 2], ["terminal", "timeout", "terminal"])
+    raw["observations"][:, 0] = raw["next_observations"][:, 0] = 1
+    dataset = build(raw)
+    assert dataset.successor_known.all() and not any("reset states" in note for note in dataset.notes)
+
+
 def test_a_jump_inside_an_episode_is_a_cut_not_a_timeout() -> None:
     raw = logged([2, 3], ["timeout", "terminal"])
     raw["timeouts"][:] = False
@@ -78,6 +85,17 @@ def test_rounding_of_successors_is_no_break() -> None:
     dataset = build(raw)
     assert dataset.episodes == 1
     np.testing.assert_array_equal(dataset.next_observations[1], raw["observations"][2])
+
+
+@pytest.mark.parametrize("value", [-1000.0, 1000.0, 0.0])
+def test_rounding_is_relative_to_the_size_of_a_number_of_either_sign(value: float) -> None:
+    """A hundred-thousandth of it, and of one where it is smaller: half of that is rounding, twice of it a break."""
+    for share, episodes in ((0.5, 1), (-0.5, 1), (2.0, 2), (-2.0, 2)):
+        raw = logged([4], ["terminal"], dtype=np.float64)
+        raw["observations"][2, 1] = value
+        raw["next_observations"][1] = raw["observations"][2]
+        raw["next_observations"][1, 1] += share * 1e-5 * (1 + abs(value))
+        assert build(raw).episodes == episodes, share
 
 
 def test_missing_timeouts_are_counted_out_from_the_step_limit() -> None:
@@ -151,8 +169,19 @@ def test_every_valid_recording_keeps_the_promises(raw: dict[str, Any]) -> None:
 
 
 BROKEN = {
-    "rank": (lambda raw: raw.update(rewards=raw["rewards"][:, None]), ["'rewards'", "rank 2", "rank 1"]),
-    "image": (lambda raw: raw.update(observations=raw["observations"][:, None]), ["'observations'", "rank 3"]),
+    "rank": (
+        lambda raw: raw.update(rewards=raw["rewards"][:, None]),
+        ["'rewards'", "rank 2", "rank 1, shape (rows,)", "reshape 'rewards' to (rows,)"],
+    ),
+    "image": (
+        lambda raw: raw.update(observations=raw["observations"][:, None]),
+        [
+            "'observations'",
+            "rank 3",
+            "rank 2, shape (rows, dimensions)",
+            "reshape 'observations' to (rows, dimensions)",
+        ],
+    ),
     "lengths": (lambda raw: raw.update(actions=raw["actions"][:-1]), ["'actions' has 4 rows", "5", "partner: 4"]),
     "nan": (lambda raw: raw["observations"].__setitem__((3, 1), np.nan), ["'observations'", "nan", "row 3, column 1"]),
     "inf": (lambda raw: raw["rewards"].__setitem__(2, np.inf), ["'rewards'", "inf", "row 2"]),
@@ -161,6 +190,10 @@ BROKEN = {
         ["'next_observations'", "nan", "row 4, column 0"],
     ),
     "bounds": (lambda raw: raw["actions"].__setitem__((1, 1), 1.5), ["'actions'", "1.5", "row 1, column 1", "-1 to 1"]),
+    "low bound": (
+        lambda raw: raw["actions"].__setitem__((2, 0), -1.5),
+        ["'actions' holds -1.5 at row 2, column 0 (1 rows", "-1 to 1"],
+    ),
     "flags": (
         lambda raw: raw.update(terminals=np.array([0, 0, 2, 0, 1])),
         ["'terminals'", "holds 2 at row 2", "0 or 1"],
@@ -204,9 +237,30 @@ def test_bounds_differ_between_dimensions() -> None:
         build(raw, action_low=(-1.0, -0.1), action_high=(1.0, 0.1))
 
 
-@pytest.mark.parametrize("low", [(-1.0, -1.0, -1.0), float("-inf"), float("nan"), 1.0])
+@pytest.mark.parametrize("width", [2e-3, 2.0, 2e3])
+@pytest.mark.parametrize("column", [0, 1])
+@pytest.mark.parametrize("other", [1.0, 10.0])
+def test_a_millionth_of_the_width_is_rounding_on_either_side(width: float, column: int, other: float) -> None:
+    """Bounds that are alike in all dimensions are tested at once, others one by one: both know the same slack."""
+    widths = np.array([width, width])
+    widths[1 - column] *= other
+    for side in (-1, 1):
+        for share, fine in ((0.5, True), (2.0, False)):
+            raw = logged([5], ["cut"], dtype=np.float64)
+            raw["actions"] = np.zeros((5, 2))
+            raw["actions"][:2, 1 - column] = np.array([-1, 1]) * widths[1 - column] / 2  # on the bounds themselves
+            raw["actions"][3, column] = side * width * (0.5 + share * 1e-6)
+            bounds = {"action_low": tuple(-widths / 2), "action_high": tuple(widths / 2)}
+            if fine:
+                assert len(build(raw, **bounds)) == 5
+            else:
+                with pytest.raises(InputError, match=f"at row 3, column {column} "):
+                    build(raw, **bounds)
+
+
+@pytest.mark.parametrize("low", [(-1.0, -1.0, -1.0), float("-inf"), float("nan"), 1.0, (-1.0, 1.0), (2.0, -1.0)])
 def test_senseless_bounds_are_refused(low: float | tuple[float, ...]) -> None:
-    with pytest.raises(InputError, match=r"bounds|action_low"):
+    with pytest.raises(InputError, match="the declared action"):
         build(logged([2, 3], ["terminal", "timeout"]), action_low=low)
 
 
@@ -256,7 +310,13 @@ def test_a_blank_successor_at_an_end_is_an_unknown_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stated", "words"), [({}, "assumed where none"), ({"action_low": -1, "action_high": 1}, "declared")]
+    ("stated", "words"),
+    [
+        ({}, "assumed where none"),
+        ({"action_low": -1}, "assumed where none"),
+        ({"action_high": 1}, "assumed where none"),
+        ({"action_low": -1, "action_high": 1}, "declared"),
+    ],
 )
 def test_bounds_that_nobody_declared_are_not_called_so(stated: dict[str, Any], words: str) -> None:
     raw = logged([5], ["cut"])

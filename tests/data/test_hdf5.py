@@ -38,7 +38,8 @@ def assert_same(left: Dataset, right: Dataset) -> None:
 @pytest.mark.parametrize("options", [{}, {"compression": "gzip", "chunks": True}, {"chunks": True}])
 def test_v2_layout_with_groups_to_ignore(tmp_path: Path, options: dict[str, Any]) -> None:
     raw = logged([2, 3, 2], ["terminal", "timeout", "cut"])
-    extras = {"infos/qpos": np.arange(14.0).reshape(7, 2), "metadata/policy/fc0/weight": np.ones((2, 2))}
+    policy = {f"{group}/policy/fc0/weight": np.ones((2, 2)) for group in ("metadata", "infos")}
+    extras = {"infos/qpos": np.arange(14.0).reshape(7, 2), **policy}
     path = write_raw(tmp_path / "v2.hdf5", {**raw, **extras}, **options)
     dataset = read_hdf5(path)
     np.testing.assert_array_equal(dataset.next_observations, raw["next_observations"])
@@ -138,7 +139,7 @@ def cases(folder: Path) -> dict[str, tuple[Path, list[str]]]:
         "empty": (folder / "empty.hdf5", ["empty"]),
         "truncated": (folder / "truncated.hdf5", ["truncated", "again"]),
         "not HDF5": (folder / "page.hdf5", ["not an HDF5 file", "<html>"]),
-        "directory": (folder / "dir.hdf5", ["directory"]),
+        "directory": (folder / "dir.hdf5", ["this is a directory", "name the file itself"]),
         "missing key": (folder / "key.hdf5", ["'rewards' is missing", "observations"]),
         "scalar": (folder / "scalar.hdf5", ["'rewards'", "rank 0"]),
         "group": (folder / "group.hdf5", ["'actions' is a group"]),
@@ -163,8 +164,39 @@ def test_wrong_contents(tmp_path: Path, case: str) -> None:
     assert all(word in str(caught.value) for word in words), str(caught.value)
 
 
+def test_what_deflate_can_do_is_no_false_claim(tmp_path: Path) -> None:
+    """72 MB of zeros that take a thousandth of it; and few rows of which none was ever written: those are zeros too."""
+    rows, raw = 2_250_000, logged([2, 3], ["terminal", "timeout"])
+    shapes = {"observations": (rows, 8), "actions": (rows, 1), "rewards": (rows,), "terminals": (rows,)}
+    with h5py.File(tmp_path / "zeros.hdf5", "w") as file:
+        for key, shape in shapes.items():
+            file.create_dataset(key, data=np.zeros(shape, np.float32), compression="gzip", chunks=(250_000, *shape[1:]))
+        node = file["observations"]
+        assert node.nbytes > 2**26 and node.nbytes > 900 * node.id.get_storage_size()
+    assert not read_hdf5(tmp_path / "zeros.hdf5").observations.any()
+    with h5py.File(write_raw(tmp_path / "few.hdf5", raw), "a") as file:
+        del file["rewards"]
+        file.create_dataset("rewards", shape=5, dtype="f4", chunks=(5,))
+    assert read_hdf5(tmp_path / "few.hdf5").rewards.tolist() == [0.0] * 5
+
+
+def test_a_nameless_dataset_is_called_by_its_file(tmp_path: Path) -> None:
+    dataset = from_arrays(**logged([2, 3], ["terminal", "timeout"]))
+    assert dataset.name == ""
+    write_hdf5(dataset, tmp_path / "logs.hdf5")
+    assert read_hdf5(tmp_path / "logs.hdf5").name == "logs"
+
+
+def test_the_reader_itself_knows_a_directory(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"this is a directory[\s\S]*name the .hdf5 file inside it"):
+        read_hdf5(tmp_path)
+
+
 def test_wrong_extras(tmp_path: Path) -> None:
     cases(tmp_path)
+    write_raw(tmp_path / "scalars.hdf5", {**logged([5], ["cut"]), "infos/mass": np.float32(1)})
+    with pytest.raises(InputError, match="'infos/mass' is a single value"):
+        load(tmp_path / "scalars.hdf5", infos="all")
     with pytest.raises(InputError, match=r"infos/qpos.* 3 rows"):
         load(tmp_path / "infos.hdf5", infos=["qpos"])
     with pytest.raises(InputError, match=r"infos/qvel.* is missing[\s\S]*qpos"):
