@@ -12,8 +12,8 @@ from dynamics_cases import known_fit, linear_data
 from stacq.core.errors import InputError
 from stacq.core.normaliser import Normaliser
 from stacq.data.dataset import Dataset
-from stacq.reach import quality
 from stacq.dynamics.fit import Curve
+from stacq.reach import quality
 from stacq.reach.quality import measure
 from stacq.reach.quality_facts import Quality
 from stacq.report.dynamics_figure import draw_quality
