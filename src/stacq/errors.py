@@ -16,15 +16,19 @@ class InputError(ValueError):
     may hold, appear in its text as their numbers.
     """
 
-    def __init__(self, problem: str, *, where: object = "", expected: str = "", fix: str = "") -> None:
+    def __init__(
+        self, problem: str, *, where: object = "", expected: str = "", fix: str = "", details: Iterable[str] = ()
+    ) -> None:
         self.where = str(where)
         self.problem = problem
         self.expected = expected
         self.fix = fix
+        self.details = tuple(details)  # each on a line of its own below the problem
         super().__init__(self._text())
 
     def _text(self) -> str:
         lines = [f"{self.where}: {self.problem}" if self.where else self.problem]
+        lines += [f"    {detail}" for detail in self.details]
         if self.expected:
             lines.append(f"  expected: {self.expected}")
         if self.fix:
@@ -33,11 +37,13 @@ class InputError(ValueError):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Keyword-only arguments do not survive the default pickling of exceptions.
-        return (_rebuild, (type(self), self.problem, self.where, self.expected, self.fix))
+        return (_rebuild, (type(self), self.problem, self.where, self.expected, self.fix, self.details))
 
 
-def _rebuild(kind: type[InputError], problem: str, where: str, expected: str, fix: str) -> InputError:
-    return kind(problem, where=where, expected=expected, fix=fix)
+def _rebuild(
+    kind: type[InputError], problem: str, where: str, expected: str, fix: str, details: tuple[str, ...]
+) -> InputError:
+    return kind(problem, where=where, expected=expected, fix=fix, details=details)
 
 
 def check_choice(name: str, value: object, choices: Iterable[str], *, where: object = "") -> None:

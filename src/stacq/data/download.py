@@ -85,7 +85,8 @@ def _fetch_from_any(urls: Sequence[str], part: Part, info: DatasetInfo, patience
         except UnavailableError as error:
             reasons.append(f"{url}: {error}")
     raise InputError(
-        "\n    ".join([f"no mirror gave '{info.name}'", *reasons]),
+        f"no mirror gave '{info.name}'",
+        details=reasons,
         where=cached_file(info),
         fix=_other_ways(info),
     )
