@@ -21,6 +21,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import IO, Any, NamedTuple, TypeVar
 
 from stacq.errors import InputError
@@ -32,7 +33,20 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 AHEAD = 4  # tasks handed out per worker and not yet taken back: a long one must not starve the others
 READY = b"stacq worker ready\n"  # what start-up files print before it is skipped
 MOST_WORKERS = 1024  # beyond that a slip of the finger is likelier than a machine of that size
-START = "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]; from stacq.workers import serve; serve()"
+START = """
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+
+spec = spec_from_file_location("stacq", sys.argv[1])  # the very one of the parent, wherever that found it
+sys.modules["stacq"] = module_from_spec(spec)
+sys.path[:] = sys.argv[2:]
+del sys.argv[1:]
+spec.loader.exec_module(sys.modules["stacq"])
+
+from stacq.workers import serve
+
+serve()
+"""
 HERE = ("", os.curdir)  # what the working directory is called in `sys.path`
 
 
@@ -172,7 +186,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, *_isolation(), "-c", START, *module_paths()],
+            [sys.executable, *_isolation(), "-c", START, str(Path(__file__).with_name("__init__.py")), *module_paths()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD},
