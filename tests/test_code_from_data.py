@@ -162,6 +162,12 @@ def test_odd_ids_from_files_import_nothing(source: str) -> None:
     assert not sprung()
 
 
+def test_the_advice_can_be_pasted_into_a_shell() -> None:
+    with pytest.raises(InputError) as caught:
+        make_env(StoredId("mod; touch owned:Foo-v0"))
+    assert "--env 'mod; touch owned:Foo-v0'" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [

@@ -7,19 +7,15 @@ import sys
 def look_elsewhere() -> None:
     """Take the working directory, which `python -m` puts first, out of where modules are looked for.
 
-    Data is often unpacked there, and no file of it may be taken for a module. Where stacq itself lies in it, it stays,
-    as the last place.
+    Data is often unpacked there, and no file of it may be taken for a module. Where stacq itself lies in it, that is
+    known by now, to this process and to its workers.
     """
     try:
         here = os.getcwd()
     except FileNotFoundError:  # deleted: nothing is found there
         return
-    if sys.flags.safe_path or os.path.abspath(sys.path[0]) != here:
-        return
-    del sys.path[0]
-    home = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    if home == here and home not in sys.path:
-        sys.path.append(home)
+    if not sys.flags.safe_path and os.path.abspath(sys.path[0]) == here:
+        del sys.path[0]
 
 
 if __name__ == "__main__":

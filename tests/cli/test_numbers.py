@@ -104,3 +104,24 @@ def test_rows_that_the_memory_does_not_hold() -> None:
     assert recipe("hopper-medium", size=2**31 - 1).rows == 2**31 - 1
     with pytest.raises(InputError, match=r"1,000,000,000,000 rows need 2\d\d,\d\d\d GB of memory"):
         _room(part, 10**12)
+
+
+def test_a_name_with_a_size_or_seed_beyond_all_bounds() -> None:
+    for name in (
+        "hopper-medium-v0@99999999999999",
+        "hopper-medium-v0+seed4294967297",
+        f"hopper-medium-v0@{'9' * 5000}",
+    ):
+        with pytest.raises(InputError):
+            recipe(f"stacq/{name}")
+
+
+def test_a_memory_that_is_full_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError("Unable to allocate 8 GiB")
+
+    monkeypatch.setattr("stacq.report.inspect.show", full)
+    with pytest.raises(SystemExit) as caught:
+        main(["data", "inspect", "logs.npz"])
+    assert caught.value.code == 1
+    assert capsys.readouterr().err == "error: there is not enough memory: Unable to allocate 8 GiB\n"

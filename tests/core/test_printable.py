@@ -2,6 +2,8 @@
 
 import io
 import re
+import socketserver
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from stacq.cli import main
 from stacq.core.files import write_json
 from stacq.core.printable import hidden, printable, printable_lines
 from stacq.core.terminal import Console
+from stacq.data.download import download
 from stacq.data.hdf5 import write_hdf5
+from stacq.data.registry import find
 from stacq.pipeline.plan import short_name
 from stacq.report.page import page_text, read_run
 from stacq.runs.directory import Run, read_records
@@ -50,8 +54,8 @@ def test_whatever_it_is_it_shows_and_stays_as_it_is_from_then_on(text: str) -> N
 
 
 def test_errors_show_it() -> None:
-    error = InputError(NASTY, where=NASTY, expected=NASTY, fix=NASTY)
-    assert clean(str(error)) and str(error).count("\n") == 2 and str(error).count(SHOWN) == 4
+    error = InputError(NASTY, where=NASTY, expected=NASTY, fix=NASTY, details=[NASTY, NASTY])
+    assert clean(str(error)) and str(error).count("\n") == 4 and str(error).count(SHOWN) == 6
     assert error.problem == NASTY  # as it was, for whoever looks for it
 
 
@@ -157,3 +161,19 @@ def test_records_with_any_name_are_read_again(tmp_path: Path) -> None:
 def test_paths_that_are_no_text_are_printed(capfd: pytest.CaptureFixture[str]) -> None:
     said(capfd, "maze", "--out", "no-\udcfftext")
     assert Path("no-\udcfftext").is_dir()
+
+
+def test_what_a_server_says_is_shown() -> None:
+    """Its reasons for a refusal are its own words."""
+
+    class Rude(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            self.rfile.readline()
+            self.wfile.write(b"HTTP/1.1 403 \x1b[2J\x9b31mgo away\r\nContent-Length: 0\r\n\r\n")
+
+    with socketserver.TCPServer(("127.0.0.1", 0), Rude) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(InputError, match=r"403 \\x1b\[2J\\x9b31mgo away") as caught:
+            download(find("hopper-medium-v2"), mirrors=[f"http://127.0.0.1:{server.server_address[1]}"])
+        server.shutdown()
+    assert clean(str(caught.value))

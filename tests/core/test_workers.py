@@ -187,8 +187,8 @@ class Special(InputError):
 
 
 def test_an_error_stays_what_it_is_on_its_way() -> None:
-    sent = pickle.loads(pickle.dumps(Special("no", where="there", fix="ask again")))
-    assert type(sent) is Special and (sent.where, sent.fix) == ("there", "ask again")
+    sent = pickle.loads(pickle.dumps(Special("no", where="there", fix="ask again", details=["twice"])))
+    assert type(sent) is Special and (sent.where, sent.fix, sent.details) == ("there", "ask again", ("twice",))
 
 
 TRAP = "import pathlib; pathlib.Path(__file__).with_suffix('.ran').touch()\n"

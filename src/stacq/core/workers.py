@@ -4,9 +4,6 @@ Not `multiprocessing`: its children re-import the user's script (which then need
 inherit a forked JAX. Ours start from `python -c`, hold one BLAS thread each, never import JAX, and end
 when the pipe to their parent closes, however the parent died. Each leads a process group, and whatever it has
 started itself ends with it: importing a simulator may already start helpers, which would complain about the loss.
-
-They look for modules where their parent does, and never first in the working directory, where Python's `-c` would: a
-`random.py` that lies there is not what the simulator wants.
 """
 
 import contextlib
@@ -24,6 +21,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import IO, Any, NamedTuple, TypeVar
 
 from stacq.core.errors import InputError
+from stacq.core.launch import worker_command
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,8 +30,6 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 AHEAD = 4  # tasks handed out per worker and not yet taken back: a long one must not starve the others
 READY = b"stacq worker ready\n"  # what start-up files print before it is skipped
 MOST_WORKERS = 1024  # beyond that a slip of the finger is likelier than a machine of that size
-START = "import sys; sys.path[:] = sys.argv[1:]; del sys.argv[1:]; from stacq.core.workers import serve; serve()"
-HERE = ("", os.curdir)  # what the working directory is called in `sys.path`
 
 
 class Failure(NamedTuple):
@@ -129,25 +125,6 @@ class WorkerPool:
 _NONE: Any = object()
 
 
-def module_paths() -> list[str]:
-    """Where this process looks for modules, for another one of the same working directory.
-
-    Interactive sessions and `python -c` look into the working directory first. There it comes last: functions of
-    modules beside a notebook still arrive, and no file beside it is taken for a part of Python or of a package.
-    """
-    paths = [path for path in sys.path if isinstance(path, str) and path not in HERE]
-    if any(path in HERE for path in sys.path):
-        with contextlib.suppress(FileNotFoundError):  # it may have been deleted
-            paths.append(os.getcwd())
-    return paths
-
-
-def _isolation() -> list[str]:
-    """Options of Python: nothing from the working directory at the start, and what this process was started without."""
-    flags = {"-P": True, "-E": sys.flags.ignore_environment, "-s": sys.flags.no_user_site, "-I": sys.flags.isolated}
-    return [option for option, wanted in flags.items() if wanted]
-
-
 def _started(count: int) -> "list[_Worker]":
     """As many as asked for, or none: the system may not have room for all."""
     workers: list[_Worker] = []
@@ -172,7 +149,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, *_isolation(), "-c", START, *module_paths()],
+            worker_command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **ONE_THREAD},

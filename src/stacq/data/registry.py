@@ -175,7 +175,7 @@ def find(name: str) -> DatasetInfo:
     """
     if name in DATASETS:
         return DATASETS[name]
-    if variant := re.fullmatch(r"(stacq/.+?)(?:@(\d+))?(?:\+seed(\d+))?", name):
+    if variant := re.fullmatch(r"(stacq/.+?)(?:@([0-9]{1,20}))?(?:\+seed([0-9]{1,20}))?", name):
         base, size, seed = variant.groups()
         if base in DATASETS:
             return recipe(base, size=int(size) if size else None, seed=int(seed or 0)).info

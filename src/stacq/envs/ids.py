@@ -1,6 +1,7 @@
 """Ids of environments, and who said them: a module may stand in front of one, and making it then runs its code."""
 
 import os
+import shlex
 import sys
 from importlib import import_module
 
@@ -25,7 +26,7 @@ def registered_name(source: str) -> str:
             f"a file names the environment '{source}', and to make it the module '{module}' would be run",
             where="environment",
             expected="an id without a module, or one that you name yourself",
-            fix=f"if you trust that module, say so with --env {source} (in Python: env='{source}')",
+            fix=f"if you trust that module, say so with --env {shlex.quote(source)}, or in Python env={str(source)!r}",
         )
     _look_here_too()
     try:
