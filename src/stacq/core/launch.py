@@ -27,7 +27,7 @@ HERE = ("", os.curdir)  # what the working directory is called in `sys.path`
 
 def worker_command() -> list[str]:
     """Program and arguments; the worker serves on its standard input and output."""
-    package = Path(__file__).with_name("__init__.py")
+    package = Path(__file__).parents[1] / "__init__.py"
     return [sys.executable, *_isolation(), "-c", START, str(package), *module_paths()]
 
 
