@@ -1,6 +1,7 @@
 """Run directories: complete, readable after any end, and no service needed."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,11 @@ def test_places_where_no_run_can_be(tmp_path: Path) -> None:
     for place, said in (("full", "exists already"), ("file", "a file of this name"), ("file/run", "cannot write")):
         with pytest.raises(InputError, match=said):
             check_free(tmp_path / place)
+
+
+def test_a_run_from_a_source_tree_says_its_revision() -> None:
+    root = Path(__file__).parents[2]
+    if not (root / ".git").exists():
+        pytest.skip("the tests do not lie in a git repository")
+    head = subprocess.run(["git", "-C", root, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout
+    assert str(environment_facts()["git_revision"]).removesuffix("-dirty") == head.strip()

@@ -264,7 +264,7 @@ def _git_revision() -> str | None:
 
     Installed, it may lie in someone else's tree, as with an environment inside a project: that one is not asked.
     """
-    here = Path(__file__).parents[2]
+    here = Path(__file__).parents[3]
     if not (here / ".git").exists():
         return None
     with contextlib.suppress(OSError, subprocess.SubprocessError):
