@@ -297,7 +297,7 @@ def members(ensemble: Any, rows: Any) -> list[tuple[Any, Any]]:
         ({"inverse_members": 0}, "inverse_members is 0"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"validation": 1.0}, "validation is 1.0"),
-        ({"seed": -1}, "seed is -1"),
+        ({"seed": -1}, "seed -1"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(data: Dataset, change: dict[str, Any], said: str) -> None:

@@ -87,7 +87,6 @@ def recorded(name: str) -> Dataset:
         ({"own_only": True}, "no reachable sets to reduce"),
         ({"settings": "batch=16"}, "a dictionary such as"),
         ({"settings": {"batch": "many"}}, "batch='many'"),
-        ({"algorithm": "td3-bc"}, "did you mean td3bc"),
         ({"steps": 0}, "0 steps"),
         ({"eval_every": 0}, "every 0"),
         ({"eval_every": 7}, "multiples of 2"),

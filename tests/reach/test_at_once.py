@@ -15,7 +15,8 @@ import stacq.reach.actions
 import stacq.reach.build
 from stacq import Dataset, generate
 from stacq.dynamics.models import Dynamics
-from stacq.pipeline.models import fit_dynamics
+from stacq.pipeline.console import ConsoleReporter
+from stacq.pipeline.models import Fitted, fit_dynamics
 from stacq.reach.actions import leading_actions
 from stacq.reach.build import reachable_sets
 from stacq.reach.config import ReachConfig
@@ -50,9 +51,13 @@ def test_data_are_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert made[0] == made[1] and made[0].exists()
 
 
+def fitted(dataset: Dataset) -> Fitted:
+    return fit_dynamics(dataset, "small", epochs=1, reporter=ConsoleReporter())
+
+
 def test_dynamics_are_fitted_once(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     dataset, _ = learned()
-    made = at_once(lambda: fit_dynamics(dataset, "small", epochs=1), stacq.pipeline.models, "fit", monkeypatch)
+    made = at_once(lambda: fitted(dataset), stacq.pipeline.models, "fit", monkeypatch)
     assert made[0].dynamics.fingerprint == made[1].dynamics.fingerprint
     text = capsys.readouterr().out
     assert text.count("another process is fitting these dynamics") == 1 and text.count("fitted before") == 1
@@ -61,7 +66,7 @@ def test_dynamics_are_fitted_once(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_nobody_reports_on_dynamics_while_their_report_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are there from the moment they are saved; the curves of the fit would be missing in a second report."""
     dataset, _ = learned()
-    made = at_once(lambda: fit_dynamics(dataset, "small", epochs=1), stacq.pipeline.models, "measure", monkeypatch)
+    made = at_once(lambda: fitted(dataset), stacq.pipeline.models, "measure", monkeypatch)
     quality = json.loads((made[0].directory / "quality.json").read_text(encoding="utf-8"))
     assert len(quality["curves"]) == 1
 

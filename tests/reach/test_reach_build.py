@@ -478,7 +478,7 @@ def test_an_unwritable_cache_is_a_clear_error(tmp_path: Path) -> None:
         ({"actions": -5}, "actions is -5"),
         ({"estimator": "random", "actions": 0}, "actions is 0"),
         ({"cap": 0}, "cap is 0"),
-        ({"seed": -1}, "seed is -1"),
+        ({"seed": -1}, "seed -1"),
         ({"norm": "l3"}, r"norm is 'l3'(.|\n)*one of"),
         ({"criterion": "papers"}, "criterion is 'papers'"),
         ({"estimator": "grid"}, "estimator is 'grid'"),

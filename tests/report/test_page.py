@@ -276,7 +276,7 @@ def test_runs_of_one_label_are_pooled_or_told_apart() -> None:
     labels = [run.label for run in arranged([first, other, replace(other, config={}, name="")])]
     assert labels == ["StaCQ", "StaCQ (run-7)", "StaCQ (2)"]
     both = replace(first, records=[*first.records, *samples.locomotion_run("BC", "d", seeds=1).records])
-    assert [run.label for run in arranged([both])] == ["StaCQ", "BC"]
+    assert [run.label for run in arranged([both])] == ["stacq", "bc"]
     renamed = [replace(record, algorithm=first.label, step=record.step + 1) for record in first.records]
     assert len(arranged([replace(first, records=[*first.records, *renamed])])) == 1
 
@@ -358,7 +358,7 @@ def test_a_page_appears_whole(tmp_path: Path) -> None:
 
 
 def test_a_run_directory_is_read(tmp_path: Path) -> None:
-    config = {"algorithm": "td3bc", "dataset": "hopper-medium-v2", "seeds": [0, 1]}
+    config = {"algorithm": "td3bc", "label": "TD3+BC", "dataset": "hopper-medium-v2", "seeds": [0, 1]}
     with Run(tmp_path / "run", config) as run:
         for seed in (0, 1):
             run.record(EpisodeRecord("td3bc", "hopper-medium-v2", seed, 100, 0, 1200.0, 400, 37.5, None))
@@ -379,7 +379,7 @@ def test_a_run_directory_is_read(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_run_is_read_as_far_as_it_came(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), Run(tmp_path / "run", {"algorithm": "bc", "seeds": 3}) as run:
+    with pytest.raises(KeyboardInterrupt), Run(tmp_path / "run", {"algorithm": "bc", "label": "BC", "seeds": 3}) as run:
         run.record(EpisodeRecord("bc", "d", 0, 100, 0, 12.0, 4, None, None))
         raise KeyboardInterrupt
     with open(tmp_path / "run" / "records.csv", "a") as handle:
@@ -395,7 +395,7 @@ def test_an_unfinished_run_is_read_as_far_as_it_came(tmp_path: Path) -> None:
 
 
 def test_a_run_that_goes_on_is_not_called_finished(tmp_path: Path) -> None:
-    config = {"algorithm": "bc", "dataset": "d", "seeds": [0, 1], "total_steps": 300}
+    config = {"algorithm": "bc", "label": "BC", "dataset": "d", "seeds": [0, 1], "total_steps": 300}
     with Run(tmp_path / "run", config) as run:
         for step in (100, 200):
             for seed in (0, 1):
