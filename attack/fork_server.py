@@ -30,7 +30,7 @@ PRELOADED = (
     "stacq.data.download",
     "stacq.data.minari",
     "stacq.pipeline.score",
-    "stacq.firstrun",
+    "stacq.pipeline.compare",
     "stacq.report.page",
     "stacq.report.inspect",
     "stacq.report.catalogue",

@@ -30,6 +30,7 @@ def main() -> None:
     try:
         from stacq.core.surroundings import complete_streams, forget, forget_errors_untold, output_is_lost
 
+        os.environ["PYTHONSAFEPATH"] = "1"  # packages start Pythons of their own, which would look in this directory
         complete_streams()
         _run()
     except KeyboardInterrupt:

@@ -1,5 +1,6 @@
 """What a process is given by whoever starts it, and may be missing: a place to work in, memory, standard streams."""
 
+import contextlib
 import io
 import os
 import sys
@@ -26,7 +27,8 @@ def complete_streams() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+            with contextlib.suppress(OSError):  # a stream that a parent left in the midst of something keeps its way
+                stream.reconfigure(errors="backslashreplace")
 
 
 def output_is_lost() -> bool:

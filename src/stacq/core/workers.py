@@ -152,7 +152,7 @@ class _Worker:
             worker_command(),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **ONE_THREAD},
+            env={**os.environ, **ONE_THREAD, "PYTHONSAFEPATH": "1"},  # what it starts looks nowhere else either
             start_new_session=True,
         )
         assert self.process.stdin is not None and self.process.stdout is not None
