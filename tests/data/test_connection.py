@@ -149,7 +149,7 @@ def test_endless_answers_without_a_file_are_left(server: Server, flood: Behaviou
 
 
 def test_what_is_not_of_the_file_is_bounded(server: Server) -> None:
-    for name in ("continue", "redirect", "trailer"):
+    for name in ("continue", "redirect", "chunks", "trailer"):
         with pytest.raises(InputError, match=rf"sent {OVERHEAD:,} bytes that are not of the file"):
             download(INFO, mirrors=[server.mirror("a", FLOODS[name])], **FAST)
 

@@ -22,7 +22,8 @@ from typing import IO, Any
 from stacq.core.errors import InputError
 
 CHUNK = 1 << 20
-OVERHEAD = 4 * CHUNK  # most bytes in a row that bring nothing of the file: heads, bodies of redirects, trailers
+OVERHEAD = 4 * CHUNK  # most bytes that bring nothing of the file: heads, bodies of redirects, trailers
+EXCUSED = 8  # bytes of overhead for each byte of the file: chunks of one byte take six
 LONGEST_REASON = 300  # characters of what a server says
 POSITIVE = ("attempts", "timeout", "time_limit")
 MOST = 1e9  # of each limit; sockets refuse waits much longer
@@ -108,7 +109,7 @@ class Pace:
 
     def brought(self, count: int) -> None:
         """Count bytes of the file itself."""
-        self._overhead = 0
+        self._overhead = max(self._overhead - EXCUSED * count, 0)
         self._brought += count
         if self._judge(self._brought):
             self._restart()
