@@ -22,9 +22,9 @@ from reach_procedure import actions_of, rows_of
 from stacq import Dataset, load
 from stacq.core.types import Float32s, Ints
 from stacq.dynamics.models import Dynamics
-from stacq.reach.build import ACTIONS
 from stacq.reach.config import Engine
 from stacq.reach.join import BoxIndex, typical_widths
+from stacq.reach.options import ACTIONS
 
 DIMS = 17
 CELL = 0.05  # side of the grid that boundary data lie on

@@ -38,11 +38,11 @@ from stacq.dynamics.fit import fit
 from stacq.dynamics.models import PRECISION, Dynamics
 from stacq.dynamics.recipes import FitConfig
 from stacq.nn.mlp import MLP
-from stacq.reach.build import ACTIONS as USUAL
-from stacq.reach.build import BLOCKS, STATES
+from stacq.reach.chunks import BLOCKS, STATES
 from stacq.reach.config import Estimator
 from stacq.reach.criterion import Candidates, Criterion, Device, device_of, plain_errors
 from stacq.reach.join import BoxIndex, typical_widths
+from stacq.reach.options import ACTIONS as USUAL
 from stacq.reach.ranges import PAIRS_AT_ONCE, range_actions, ranges, widened
 
 CORES = 2

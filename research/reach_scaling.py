@@ -21,7 +21,8 @@ import numpy as np
 import stacq.reach.ranges as module
 from stacq import Conventions, Dataset, from_arrays, generate, load
 from stacq.dynamics.models import Dynamics
-from stacq.reach.build import PAPER, reachable_sets
+from stacq.reach.build import reachable_sets
+from stacq.reach.options import PAPER
 
 PRECISIONS = ("highest", "TF32_TF32_F32_X3", "high", "default")
 

@@ -31,10 +31,10 @@ from stacq.dynamics.fit import _hold_out
 from stacq.dynamics.models import Dynamics, Models, forward_members, inverse_mean
 from stacq.dynamics.recipes import FitConfig
 from stacq.envs.gym import make_env
-from stacq.reach.build import ACTIONS as DEFAULT_ACTIONS
 from stacq.reach.calibration import Calibration, refined
 from stacq.reach.config import Estimator
 from stacq.reach.join import BoxIndex, typical_widths
+from stacq.reach.options import ACTIONS as DEFAULT_ACTIONS
 from stacq.reach.ranges import range_actions, ranges, widened
 
 BODIES = {"hopper": "Hopper-v4", "walker2d": "Walker2d-v4", "halfcheetah": "HalfCheetah-v4"}

@@ -12,7 +12,7 @@ from stacq.cli import main
 from stacq.data.conventions import Conventions
 from stacq.pipeline.models import usual_recipe
 from stacq.pipeline.plan import LEAST_EVERY
-from stacq.reach.build import ACTIONS
+from stacq.reach.options import ACTIONS
 from stacq.report.algorithms import algorithms_text
 
 MAZE = "stacq/maze-stitching-v0"

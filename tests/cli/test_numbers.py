@@ -16,8 +16,8 @@ from stacq.data.tasks import TASKS
 from stacq.dynamics.fit import fit
 from stacq.dynamics.recipes import SMALL
 from stacq.pipeline.plan import make_plan
-from stacq.reach.build import resolved
 from stacq.reach.config import ReachConfig
+from stacq.reach.options import resolved
 from stacq.tabular.maze import load as load_maze
 
 HUGE = (2**31, 2**32 + 1, 2**63, 2**70, 10**300)

@@ -16,6 +16,7 @@ from stacq.core.files import content_hash
 from stacq.core.normaliser import Normaliser
 from stacq.core.types import Float32s, Floats
 from stacq.data.dataset import Dataset
+from stacq.dynamics import epochs
 from stacq.dynamics import fit as fitting
 from stacq.dynamics.fit import Curve, Fit, fit
 from stacq.dynamics.models import KIND, Dynamics
@@ -71,7 +72,7 @@ def test_the_seed_decides_every_bit(data: Dataset, fitted: Fit) -> None:
 
 def test_one_program_serves_every_epoch_and_seed(data: Dataset) -> None:
     config = replace(CONFIG, max_epochs=2, learning_rate=2e-2)
-    compiled: Any = fitting._epoch
+    compiled: Any = epochs.run_epoch
     before = compiled._cache_size()
     for seed in (0, 1):
         fit(data, replace(config, seed=seed))
@@ -99,7 +100,7 @@ def test_every_member_has_a_split_of_its_own() -> None:
 
 def test_an_epoch_visits_every_row_at_most_once() -> None:
     split = fitting._split(jax.random.key(0), 2, 200, CONFIG)
-    orders = np.asarray(fitting._orders(jax.random.key(1), split.training, 5, CONFIG))
+    orders = np.asarray(epochs._orders(jax.random.key(1), split.training, 5, CONFIG))
     assert orders.shape == (5, 2, 32)
     for member in range(2):
         rows = orders[:, member].ravel()
@@ -141,10 +142,10 @@ def test_the_snapshot_is_the_best_of_the_curve(data: Dataset, restless: Fit) -> 
     arrays = fitting._rows(data, rows, Normaliser.fit(data.observations), RESTLESS)[0]
     keys = jax.random.split(jax.random.key(RESTLESS.seed), 5)
     models = restless.dynamics.models
-    sides = ((models.forward, fitting._forward_batch, "forward"), (models.inverse, fitting._inverse_batch, "inverse"))
+    sides = ((models.forward, epochs._forward_batch, "forward"), (models.inverse, epochs._inverse_batch, "inverse"))
     for key, (network, batch, name) in zip(keys, sides, strict=False):
         held = fitting._split(key, network.members, len(rows), RESTLESS).validation
-        losses = jax.vmap(fitting._loss)(network, *batch(arrays, held))
+        losses = jax.vmap(epochs._loss)(network, *batch(arrays, held))
         np.testing.assert_allclose(losses, validation(restless.curves, name).min(axis=0), rtol=1e-4)
 
 
@@ -273,14 +274,14 @@ def test_validation_counts_every_row_once(data: Dataset, fitted: Fit, monkeypatc
     rows = np.flatnonzero(data.successor_known)
     held = fitting._rows(data, rows, fitted.dynamics.normaliser, CONFIG)[0]
     forward = fitted.dynamics.models.forward
-    learner = fitting._learner(forward, fitting._optimiser(CONFIG, 1))
+    learner = fitting._learner(forward, epochs.optimiser(CONFIG, 1))
     chosen = jax.numpy.asarray(np.random.default_rng(0).permutation(len(rows))[: 3 * 70].reshape(3, 70))
     whole = [
-        float(fitting._loss(member, *fitting._forward_batch(held, mine))) for member, mine in members(forward, chosen)
+        float(epochs._loss(member, *epochs._forward_batch(held, mine))) for member, mine in members(forward, chosen)
     ]
     for chunk in (7, 32, 69, 70, 200):
-        monkeypatch.setattr(fitting, "VALIDATION_CHUNK", chunk)
-        _, losses = fitting._judge(learner, held, chosen, fitting._forward_batch, jax.numpy.ones(3, bool))
+        monkeypatch.setattr(epochs, "VALIDATION_CHUNK", chunk)
+        _, losses = epochs._judge(learner, held, chosen, epochs._forward_batch, jax.numpy.ones(3, bool))
         np.testing.assert_allclose(losses, whole, rtol=1e-5)
 
 

@@ -78,7 +78,7 @@ def reached(dataset: Dataset, dynamics: Dynamics, said: list[str]) -> Any:
 def test_sets_and_the_actions_that_lead_there_are_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset, dynamics = learned()
     said: list[str] = []
-    first, second = at_once(lambda: reached(dataset, dynamics, said), stacq.reach.build, "_Maker", monkeypatch)
+    first, second = at_once(lambda: reached(dataset, dynamics, said), stacq.reach.build, "ChunkMaker", monkeypatch)
     np.testing.assert_array_equal(first.indices, second.indices)
     assert sum("another process is finding these sets" in each for each in said) == 1
     ways = at_once(

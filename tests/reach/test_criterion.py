@@ -12,17 +12,18 @@ import pytest
 from rich.console import Console
 
 import reach_oracle as oracle
-import stacq.reach.build as module
 from stacq import Dataset, InputError
 from stacq.core.artefacts import read_artefact
 from stacq.core.types import Ints
 from stacq.dynamics.fit import fit
 from stacq.dynamics.models import Dynamics
 from stacq.dynamics.recipes import FitConfig
-from stacq.reach.build import reachable_sets, resolved
+from stacq.reach import chunks
+from stacq.reach.build import reachable_sets
 from stacq.reach.calibration import Calibration
 from stacq.reach.config import ReachConfig
 from stacq.reach.criterion import Blocks, Candidates, Criterion, Device, calibrated, device_of, judged
+from stacq.reach.options import resolved
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching
 from stacq.report.reach_text import print_stitching
@@ -188,5 +189,5 @@ def test_the_text_names_criterion_recall_and_worst_dimension(monkeypatch: pytest
     assert "by the calibrated criterion: epsilon 0.1" in text and "norm" not in text and "recall 0.95" in text
     assert "of 20 held-out rows" in text and "--criterion" not in text
     unknown = replace(dynamics, held_out=np.zeros(0, dtype=np.int64))
-    monkeypatch.setattr(module, "KNOWN_ROWS", 10)
+    monkeypatch.setattr(chunks, "KNOWN_ROWS", 10)
     assert "10 rows, which the models may have seen" in text_of(reachable_sets(dataset, unknown, strict), dataset)

@@ -11,7 +11,7 @@ from rtree import index
 
 from stacq.core.errors import InputError
 from stacq.core.types import Float32s, Ints
-from stacq.reach import join, join_cpu, join_gpu
+from stacq.reach import join, join_gpu, join_tree
 from stacq.reach.config import Engine
 from stacq.reach.join import BoxIndex, box_join, brute_force, typical_widths
 
@@ -244,7 +244,7 @@ def test_more_tiles_than_fit_into_one_call(tiles: int, monkeypatch: pytest.Monke
 
 def test_the_tree_holds_every_point_once_within_its_bounds() -> None:
     points, low, high = clustered(np.random.default_rng(7))
-    tree = join_cpu.build(points, typical_widths(low, high))
+    tree = join_tree.build(points, typical_widths(low, high))
     m = len(points)
     rows = tree.ids.reshape(-1)[:m]
     np.testing.assert_array_equal(np.sort(rows), np.arange(m))

@@ -21,9 +21,11 @@ from stacq.dynamics.fit import fit
 from stacq.dynamics.models import Dynamics, Models
 from stacq.dynamics.recipes import FitConfig
 from stacq.nn.mlp import MLP
-from stacq.reach.build import kept_at, reachable_sets, resolved
+from stacq.reach import chunks
+from stacq.reach.build import kept_at, reachable_sets
 from stacq.reach.config import ReachConfig
 from stacq.reach.criterion import Candidates
+from stacq.reach.options import resolved
 from stacq.reach.ranges import box_sizes, widened
 from stacq.reach.sets import ReachableSets, own_present
 
@@ -119,7 +121,7 @@ def test_chunks_do_not_change_the_sets(monkeypatch: pytest.MonkeyPatch, tmp_path
     dataset, dynamics = learned()
     whole = reachable_sets(dataset, dynamics)
     monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
-    monkeypatch.setattr(module, "CHUNK", 37)
+    monkeypatch.setattr(chunks, "CHUNK", 37)
     pieces = reachable_sets(dataset, dynamics)
     np.testing.assert_array_equal(whole.indptr, pieces.indptr)
     np.testing.assert_array_equal(whole.indices, pieces.indices)
@@ -134,16 +136,16 @@ def test_nor_does_the_number_of_pairs_that_are_held_at_a_time(
     config = ReachConfig(epsilon=0.5, cap=cap)
     whole = reachable_sets(dataset, dynamics, config)
     monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
-    monkeypatch.setattr(module, "CROWD", 50)
+    monkeypatch.setattr(chunks, "CROWD", 50)
     held: list[tuple[int, int]] = []
-    keep = module._Maker._tested
+    keep = chunks.ChunkMaker._tested
 
     def noting(self: Any, anchors: Any, low: Any, high: Any) -> Any:
         found = keep(self, anchors, low, high)
         held.append((len(anchors), found.facts[0]))
         return found
 
-    monkeypatch.setattr(module._Maker, "_tested", noting)
+    monkeypatch.setattr(chunks.ChunkMaker, "_tested", noting)
     pieces = reachable_sets(dataset, dynamics, config)
     assert sum(anchors for anchors, _ in held) == len(dataset) and len(held) > 10
     assert all(pairs <= 50 or anchors == 1 for anchors, pairs in held)
@@ -154,16 +156,16 @@ def test_nor_does_the_number_of_pairs_that_are_held_at_a_time(
 
 def test_parts_are_as_large_as_they_may_be() -> None:
     counts = np.array([3, 3, 4, 11, 0, 0, 10, 1, 2])
-    assert list(module.manageable(counts, 10)) == [slice(0, 3), slice(3, 4), slice(4, 7), slice(7, 9)]
-    assert list(module.manageable(counts[:0], 10)) == []
+    assert list(chunks.manageable(counts, 10)) == [slice(0, 3), slice(3, 4), slice(4, 7), slice(7, 9)]
+    assert list(chunks.manageable(counts[:0], 10)) == []
 
 
 def test_progress_is_told_within_chunks_by_phase(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset, dynamics = learned()
-    monkeypatch.setattr(module, "CHUNK", 150)
-    monkeypatch.setattr(module, "TELL_BLOCKS", 1)
-    monkeypatch.setattr(module, "STATES", {"cpu": 50})
-    monkeypatch.setattr(module, "CROWD", 500)
+    monkeypatch.setattr(chunks, "CHUNK", 150)
+    monkeypatch.setattr(chunks, "TELL_BLOCKS", 1)
+    monkeypatch.setattr(chunks, "STATES", {"cpu": 50})
+    monkeypatch.setattr(chunks, "CROWD", 500)
     told: list[tuple[int, str, bool]] = []
 
     def update(done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None:
@@ -280,13 +282,13 @@ def test_a_calibration_is_judged_on_rows_that_it_has_not_seen(monkeypatch: pytes
     dataset, dynamics = learned()
     seen: dict[str, set[int]] = {}
     for name in ("calibrated", "judged"):
-        keep = getattr(module, name)
+        keep = getattr(chunks, name)
 
         def noting(*arguments: Any, name: str = name, keep: Any = keep, **options: Any) -> Any:
             seen[name] = set(next(each for each in arguments if isinstance(each, Candidates)).rows.tolist())
             return keep(*arguments, **options)
 
-        monkeypatch.setattr(module, name, noting)
+        monkeypatch.setattr(chunks, name, noting)
     reachable_sets(dataset, dynamics, ReachConfig(criterion="calibrated"))
     assert seen["calibrated"] and seen["judged"] and not seen["calibrated"] & seen["judged"]
     assert seen["calibrated"] | seen["judged"] <= set(dynamics.held_out.tolist())
@@ -337,17 +339,19 @@ KILLED = """
 import os, signal, sys
 sys.path[:0] = sys.argv[1].split(os.pathsep)
 import stacq.reach.build as module
+from stacq.reach import chunks
+from stacq.reach.config import ReachConfig
 from test_reach_build import learned
-module.CHUNK = 37
-make, done = module._Maker.make, 0
+chunks.CHUNK = 37
+make, done = chunks.ChunkMaker.make, 0
 def count(self, start):
     global done
     done += 1
     if done == 4:
         os.kill(os.getpid(), signal.SIGKILL)
     return make(self, start)
-module._Maker.make = count
-module.reachable_sets(*learned(), module.ReachConfig(criterion=sys.argv[2]))
+chunks.ChunkMaker.make = count
+module.reachable_sets(*learned(), ReachConfig(criterion=sys.argv[2]))
 """
 
 
@@ -355,24 +359,24 @@ module.reachable_sets(*learned(), module.ReachConfig(criterion=sys.argv[2]))
 def test_a_killed_run_goes_on_and_leaves_the_same_bits(
     criterion: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", 37)
+    monkeypatch.setattr(chunks, "CHUNK", 37)
     arguments = [sys.executable, "-c", KILLED, str(Path(__file__).parent), criterion]
     died = subprocess.run(arguments, timeout=120, check=False)
     assert died.returncode == -signal.SIGKILL
     left = sorted(path.name for path in (tmp_path / "home" / "reach").rglob("*.npz"))
     assert left == ["000000000.npz", "000000037.npz", "000000074.npz"]
     made: list[int] = []
-    keep = module._Maker.make
+    keep = chunks.ChunkMaker.make
 
     def noting(self: Any, start: int) -> Any:
         made.append(start)
         return keep(self, start)
 
-    monkeypatch.setattr(module._Maker, "make", noting)
+    monkeypatch.setattr(chunks.ChunkMaker, "make", noting)
     dataset, dynamics = learned()
     config = ReachConfig(criterion=criterion)
     with monkeypatch.context() as patch:
-        patch.setattr(module._Maker, "_known", None)  # the test that the killed run prepared is taken over
+        patch.setattr(chunks.ChunkMaker, "_known", None)  # the test that the killed run prepared is taken over
         resumed = reachable_sets(dataset, dynamics, config)
     assert made[0] == 111
     monkeypatch.setenv("STACQ_HOME", str(tmp_path / "other"))
@@ -387,7 +391,7 @@ def test_a_killed_run_goes_on_and_leaves_the_same_bits(
 def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", 37)
+    monkeypatch.setattr(chunks, "CHUNK", 37)
     write = np.savez
     written: list[str] = []
 
@@ -433,7 +437,7 @@ def test_a_full_disk_is_a_clear_error_and_the_next_run_completes(
 def test_a_damaged_part_of_an_interrupted_run_is_made_again(
     name: str, content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK", 37)
+    monkeypatch.setattr(chunks, "CHUNK", 37)
     dataset, dynamics = learned()
     with monkeypatch.context() as patch, pytest.raises(TypeError):
         patch.setattr(module, "ReachableSets", None)

@@ -86,7 +86,7 @@ def test_fit_and_reach_on_the_command_line(tmp_path: Path, capsys: pytest.Captur
     main(["reach", str(path), "--dynamics", str(models), "--epsilon", "0.5", "--picture", str(picture)])
     out = capsys.readouterr().out
     assert (
-        "the corners of the action box and 64 uniform actions, for want of a GPU" in out
+        "the corners of the action box and 64 uniform actions; there is no GPU" in out
         and "groups of linked episodes" in out
     )
     assert picture.stat().st_size > 10_000

@@ -14,9 +14,9 @@ from rliable import library, metrics
 from stacq.core.errors import InputError
 from stacq.core.types import Float64s
 from stacq.report import statistics
+from stacq.report.scores import Scores, checked_scores
 from stacq.report.statistics import (
     Estimate,
-    Scores,
     aggregates,
     describe,
     difference,
@@ -93,7 +93,7 @@ def test_interquartile_means_of_resamples_and_of_ragged_tables_are_exact() -> No
         tasks = [rng.normal(size=size) for size in sizes]
         drawn = [rng.multinomial(size, np.full(size, 1 / size)).tolist() for size in sizes]
         for copies in ([[1] * size for size in sizes], drawn):
-            runs = statistics._checked({str(number): task for number, task in enumerate(tasks)})
+            runs = checked_scores({str(number): task for number, task in enumerate(tasks)})
             found = statistics._interquartile_means(runs, np.concatenate(copies)[None].astype(float))
             assert found[0] == pytest.approx(trimmed_exactly(tasks, copies), rel=1e-9), (sizes, copies)
 

@@ -15,7 +15,7 @@ from stacq.core.errors import InputError
 from stacq.core.files import write_json
 from stacq.pipeline.console import describe_result
 from stacq.pipeline.trained import read_trained
-from stacq.report.page_sections import results_section
+from stacq.report.page_results import results_section
 from stacq.runs.directory import read_metrics
 from stacq.runs.finished import read_finished
 from stacq.runs.summary import read_run, result_of

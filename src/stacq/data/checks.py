@@ -182,7 +182,7 @@ def flags(value: Array, key: str, where: str) -> Bools:
 
 
 def check_bounds(actions: Floats, low: Floats, high: Floats, where: str, *, stated: bool = True) -> None:
-    """Every action inside its bounds, up to the rounding of float32; `stated`, or assumed for want of a statement."""
+    """Every action inside its bounds, up to the rounding of float32; `stated`, or assumed where nothing is stated."""
     slack = 1e-6 * (high - low)
     if actions.min() >= (low - slack).max() and actions.max() <= (high + slack).min():
         return  # a whole-array reduction is twenty times faster than one per column

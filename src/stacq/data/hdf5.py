@@ -17,13 +17,14 @@ from stacq.core.errors import InputError
 from stacq.core.files import replacing
 from stacq.core.reading import plain, read_start
 from stacq.core.types import Array, Infos
-from stacq.data.border import EPISODE_CUT, SUCCESSOR_KNOWN, assemble
+from stacq.data.border import assemble
 from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5_guard import Group, Node, OutsideFile, Stored, opened
 from stacq.data.hdf5_new import new_hdf5
 from stacq.data.hdf5_server import Unreadable
+from stacq.data.succession import EPISODE_CUT, SUCCESSOR_KNOWN
 from stacq.envs.ids import StoredId
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from stacq.core.types import Array, Bools, Infos, Ints
-from stacq.data.border import EPISODE_CUT, SUCCESSOR_KNOWN, assemble
+from stacq.data.border import assemble
 from stacq.data.checks import check_shapes
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
@@ -25,6 +25,7 @@ from stacq.data.minari_layout import (
     stated,
     told,
 )
+from stacq.data.succession import EPISODE_CUT, SUCCESSOR_KNOWN
 
 STEP_COLUMNS = {"rewards": "rewards", "terminals": "terminations", "timeouts": "truncations"}  # ours -> Minari's
 

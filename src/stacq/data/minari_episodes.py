@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from stacq.core.types import Array
-from stacq.data.border import SUCCESSOR_KNOWN
 from stacq.data.hdf5_guard import Group, OutsideFile, Stored, opened
 from stacq.data.minari_layout import MAIN_FILE, Layout, damaged, told, uninstalled
+from stacq.data.succession import SUCCESSOR_KNOWN
 
 FLAGS = ("rewards", "terminations", "truncations")
 MARK = f"infos/{SUCCESSOR_KNOWN}"

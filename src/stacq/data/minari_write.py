@@ -11,7 +11,6 @@ from stacq.core.errors import InputError
 from stacq.core.files import appearing, exists, writing
 from stacq.core.staging import sweep
 from stacq.core.types import Array
-from stacq.data.border import SUCCESSOR_KNOWN
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5_new import NewFile, new_hdf5
 from stacq.data.minari_layout import (
@@ -21,6 +20,7 @@ from stacq.data.minari_layout import (
     reason_of,
     uninstalled,
 )
+from stacq.data.succession import SUCCESSOR_KNOWN
 
 
 def write_minari(dataset: Dataset, dataset_id: str, *, description: str | None = None) -> Path:

@@ -7,10 +7,11 @@ from stacq.core.archives import Archive, BrokenArchive, Header, opened
 from stacq.core.errors import InputError
 from stacq.core.reading import plain
 from stacq.core.types import Infos
-from stacq.data.border import EPISODE_CUT, SUCCESSOR_KNOWN, assemble
+from stacq.data.border import assemble
 from stacq.data.checks import OPTIONAL, REQUIRED, check_shapes, misspelt, row_shape
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
+from stacq.data.succession import EPISODE_CUT, SUCCESSOR_KNOWN
 
 MARKS = (SUCCESSOR_KNOWN, EPISODE_CUT)
 

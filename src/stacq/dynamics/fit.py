@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -15,12 +14,12 @@ from stacq.core.errors import InputError, check_seed, check_whole
 from stacq.core.normaliser import Normaliser
 from stacq.core.types import Float32s, Float64s, Ints
 from stacq.data.dataset import Dataset
-from stacq.dynamics.models import PRECISION, Dynamics, Models
+from stacq.dynamics.epochs import Learner, Losses, Rows, Split, State, optimiser, run_epoch
+from stacq.dynamics.models import Dynamics, Models
 from stacq.dynamics.recipes import DEFAULT, FitConfig
 from stacq.nn.mlp import MLP, init_ensemble
 
 HELD_OUT_SHARE, HELD_OUT_ROWS = 0.05, 20_000  # kept from every member, whichever is less
-VALIDATION_CHUNK = 4096  # rows at a time, so that activations stay small
 RECIPE = "recipe for dynamics"
 MOST = 1_000_000  # epochs, members or rows of a batch: nobody waits for more, and no memory holds it
 MIN_STEP_SCALE = 1e-6  # of a dimension that no step of the data moves
@@ -45,42 +44,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, int):
         return value
     return [float(each) if np.isfinite(each) else None for each in value]
-
-
-class Rows(NamedTuple):
-    """The rows with known successors, on the device, in normalised units."""
-
-    s: jax.Array  # [N, S]
-    a: jax.Array  # [N, A], the bounds at -1 and 1: whatever its unit, an action weighs as much as another
-    s_next: jax.Array  # [N, S]
-    target: jax.Array  # [N, S], what a forward member predicts
-
-
-class Learner(NamedTuple):
-    """One ensemble in training; every array has a leading member axis."""
-
-    network: MLP
-    moments: optax.OptState
-    best: MLP
-    best_loss: jax.Array  # [M]
-    stale: jax.Array  # [M], epochs since the best
-
-
-class State(NamedTuple):
-    forward: Learner
-    inverse: Learner
-
-
-class Split(NamedTuple):
-    """Row numbers that each member of an ensemble trains on and is judged on."""
-
-    training: jax.Array  # [M, T]
-    validation: jax.Array  # [M, V]
-
-
-class Losses(NamedTuple):
-    training: jax.Array  # [M]
-    validation: jax.Array  # [M]
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +79,7 @@ def fit(dataset: Dataset, config: FitConfig = DEFAULT, *, on_epoch: Callable[[Cu
     program = replace(config, seed=0)  # the seed is no part of the compiled program: one for all seeds
     curves: list[Curve] = []
     for epoch in range(config.max_epochs):
-        state, losses = _epoch(state, data, splits, jax.random.fold_in(keys[4], epoch), program)
+        state, losses = run_epoch(state, data, splits, jax.random.fold_in(keys[4], epoch), program)
         curves.append(_curve(epoch, state, losses, config))
         if on_epoch:
             on_epoch(curves[-1])
@@ -247,7 +210,7 @@ def _init(k_forward: jax.Array, k_inverse: jax.Array, dataset: Dataset, config: 
     s, a = dataset.observation_size, dataset.action_size
     forward = init_ensemble(k_forward, config.forward_members, (s + a, *config.hidden, s))
     inverse = init_ensemble(k_inverse, config.inverse_members, (2 * s, *config.hidden, a))
-    adam = _optimiser(config, 1)
+    adam = optimiser(config, 1)
     return State(*(_learner(network, adam) for network in (forward, inverse)))
 
 
@@ -256,99 +219,6 @@ def _learner(network: MLP, adam: optax.GradientTransformation) -> Learner:
     copy = jax.tree.map(jnp.copy, network)
     worst = jnp.full(members, jnp.inf, jnp.float32)  # the type spelt out: a weak one would compile the epoch twice
     return Learner(network, adam.init(network), copy, worst, jnp.zeros(members, jnp.int32))
-
-
-def _optimiser(config: FitConfig, batches: int) -> optax.GradientTransformation:
-    if config.schedule == "constant":
-        return optax.adam(config.learning_rate)
-    return optax.adam(optax.cosine_decay_schedule(config.learning_rate, config.max_epochs * batches))
-
-
-@partial(jax.jit, static_argnames="config", donate_argnums=0)
-def _epoch(
-    state: State, data: Rows, splits: tuple[Split, Split], key: jax.Array, config: FitConfig
-) -> tuple[State, tuple[Losses, Losses]]:
-    """One pass over every member's rows, then its validation; one compiled program for both ensembles."""
-    batches = splits[0].training.shape[1] // config.batch
-    adam = _optimiser(config, batches)
-    orders = [
-        _orders(k, split.training, batches, config) for k, split in zip(jax.random.split(key), splits, strict=True)
-    ]
-    running = (state.forward.stale < config.forward_patience, state.inverse.stale < config.inverse_patience)
-
-    def step(state: State, rows: list[jax.Array]) -> tuple[State, tuple[jax.Array, jax.Array]]:
-        forward, f_loss = _train(state.forward, *_forward_batch(data, rows[0]), running[0], adam)
-        inverse, i_loss = _train(state.inverse, *_inverse_batch(data, rows[1]), running[1], adam)
-        return State(forward, inverse), (f_loss, i_loss)
-
-    with jax.default_matmul_precision(PRECISION):
-        state, (f_losses, i_losses) = jax.lax.scan(step, state, orders)
-        forward = _judge(state.forward, data, splits[0].validation, _forward_batch, running[0])
-        inverse = _judge(state.inverse, data, splits[1].validation, _inverse_batch, running[1])
-    losses = (Losses(f_losses.mean(axis=0), forward[1]), Losses(i_losses.mean(axis=0), inverse[1]))
-    return State(forward[0], inverse[0]), losses
-
-
-def _orders(key: jax.Array, training: jax.Array, batches: int, config: FitConfig) -> jax.Array:
-    """A new order of each member's rows, as [batches, M, batch]."""
-    members = training.shape[0]
-    order = jax.vmap(jax.random.permutation)(jax.random.split(key, members), training)
-    return order[:, : batches * config.batch].reshape(members, batches, config.batch).swapaxes(0, 1)
-
-
-def _forward_batch(data: Rows, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Eq. (7): (s, a) against the state difference."""
-    return jnp.concatenate([data.s[rows], data.a[rows]], axis=-1), data.target[rows]
-
-
-def _inverse_batch(data: Rows, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Eq. (8): (s, s') against the action."""
-    return jnp.concatenate([data.s[rows], data.s_next[rows]], axis=-1), data.a[rows]
-
-
-def _errors(network: MLP, inputs: jax.Array, targets: jax.Array) -> jax.Array:
-    """Mean squared error of every row, [B]."""
-    return jnp.mean((network(inputs) - targets) ** 2, axis=-1)
-
-
-def _loss(network: MLP, inputs: jax.Array, targets: jax.Array) -> jax.Array:
-    return jnp.mean(_errors(network, inputs, targets))
-
-
-def _train(
-    learner: Learner, inputs: jax.Array, targets: jax.Array, running: jax.Array, adam: optax.GradientTransformation
-) -> tuple[Learner, jax.Array]:
-    """One Adam step of every member that has not stopped."""
-    losses, gradients = jax.vmap(jax.value_and_grad(_loss))(learner.network, inputs, targets)
-    updates, moments = adam.update(gradients, learner.moments)
-    updates = jax.tree.map(lambda update: jnp.where(_like(running, update), update, 0), updates)
-    return learner._replace(network=optax.apply_updates(learner.network, updates), moments=moments), losses
-
-
-def _judge(
-    learner: Learner,
-    data: Rows,
-    rows: jax.Array,
-    batch: Callable[[Rows, jax.Array], tuple[jax.Array, jax.Array]],
-    running: jax.Array,
-) -> tuple[Learner, jax.Array]:
-    """Validation losses, and the best snapshot of each member brought up to date."""
-    members, count = rows.shape
-    size = min(count, VALIDATION_CHUNK)
-    short = -count % size  # rows that fill up the last chunk, and do not count
-    chunks = jnp.pad(rows, ((0, 0), (0, short))).reshape(members, -1, size).swapaxes(0, 1)
-    counts = (jnp.arange(count + short) < count).reshape(-1, 1, size)
-    squares = jax.lax.map(lambda chunk: jax.vmap(_errors)(learner.network, *batch(data, chunk)), chunks)
-    losses = jnp.where(counts, squares, 0.0).sum(axis=(0, 2)) / count
-    better = running & (losses < learner.best_loss)
-    best = jax.tree.map(lambda new, old: jnp.where(_like(better, new), new, old), learner.network, learner.best)
-    stale = jnp.where(better, 0, learner.stale + 1)
-    return learner._replace(best=best, best_loss=jnp.where(better, losses, learner.best_loss), stale=stale), losses
-
-
-def _like(members: jax.Array, array: jax.Array) -> jax.Array:
-    """A flag per member, shaped to broadcast against one of the ensemble's arrays."""
-    return members.reshape(-1, *(1,) * (array.ndim - 1))
 
 
 def _curve(epoch: int, state: State, losses: tuple[Losses, Losses], config: FitConfig) -> Curve:

@@ -20,8 +20,9 @@ from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.recipes import PRESETS, FitConfig
 from stacq.pipeline.options import Stages
 from stacq.pipeline.reporter import Reporter
-from stacq.reach.build import kept_at, reachable_sets, resolved
+from stacq.reach.build import kept_at, reachable_sets
 from stacq.reach.config import Engine, ReachConfig
+from stacq.reach.options import resolved
 from stacq.reach.quality import measure
 from stacq.reach.quality_facts import Quality
 from stacq.reach.sets import ReachableSets

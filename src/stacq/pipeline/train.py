@@ -14,8 +14,8 @@ from stacq.pipeline.plan import make_plan, short_name
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.stages import STAGES, Work
 from stacq.pipeline.trained import Trained
-from stacq.reach.build import resolved
 from stacq.reach.config import ReachConfig
+from stacq.reach.options import resolved
 from stacq.runs.directory import RUNS, check_free
 
 

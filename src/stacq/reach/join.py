@@ -42,11 +42,11 @@ class BoxIndex:
     """
 
     def __init__(self, points: Float32s, *, widths: Floats, engine: Engine = "cpu") -> None:
-        from stacq.reach import join_cpu
+        from stacq.reach import join_tree
 
         points = _checked_points(points)
         self.shape = points.shape
-        self._tree = join_cpu.build(points, _checked_widths(widths, points.shape[1]))
+        self._tree = join_tree.build(points, _checked_widths(widths, points.shape[1]))
         self._search = _engine(engine, self._tree)
 
     def query(self, low: Float32s, high: Float32s) -> tuple[Ints, Ints]:

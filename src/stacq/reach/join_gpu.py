@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq.core.types import Array, Float32s, Ints
-from stacq.reach.join_cpu import Tree, Uint32s
+from stacq.reach.join_tree import Tree, Uint32s
 
 WORD = 32  # bits, and points in a leaf
 BOXES = 32  # boxes in a tile

@@ -19,13 +19,8 @@ from stacq.report.page_html import Section
 from stacq.report.page_maze import player_data
 from stacq.report.page_maze_sections import data_section, player_section, policies_section, success_section
 from stacq.report.page_models import critic_section, models_section, training_section
-from stacq.report.page_sections import (
-    comparison_section,
-    curves_section,
-    facts,
-    headline,
-    results_section,
-)
+from stacq.report.page_results import results_section
+from stacq.report.page_sections import comparison_section, curves_section, facts, headline
 from stacq.report.page_svg import Markup, el, join, palette
 from stacq.runs.summary import Aggregate, Curve, RunSummary, aggregate, curve, read_run
 

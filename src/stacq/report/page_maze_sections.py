@@ -17,7 +17,7 @@ from stacq.report.page_maze import (
     policy_figure,
     success_by_cell,
 )
-from stacq.report.page_sections import Slots, described
+from stacq.report.page_results import Slots, described
 from stacq.report.page_svg import Markup, el, percent, shown, span
 from stacq.report.statistics import Estimate, difference
 from stacq.report.tables import plural

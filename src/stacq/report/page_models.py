@@ -23,7 +23,7 @@ from stacq.report.page_charts import (
 )
 from stacq.report.page_data import by_dataset
 from stacq.report.page_html import Section, blocks, figure, grid, group_row, head_row, lede, named, pairs, row, table
-from stacq.report.page_sections import Slots, dataset_name, described
+from stacq.report.page_results import Slots, dataset_name, described
 from stacq.report.page_svg import Markup, decimals_for, el, percent, shown, span, steps_text
 from stacq.report.tables import weakest_dimension
 from stacq.runs.summary import RunSummary, curve, finite, training_curve

@@ -9,7 +9,7 @@ a task has a single run nothing is known about its spread, and the bounds are Na
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import NamedTuple
@@ -18,15 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from stacq.core.errors import InputError
-from stacq.core.types import Float64s, Ints
+from stacq.core.types import Float64s
+from stacq.report.scores import Runs, Scores, check_pairs, checked_scores, finite, matched, task_slices, vector
+
+ROUNDING = 1e-9
+
 
 LEVEL = 0.95
 RESAMPLES = 10_000
 EXPERT = 100.0  # D4RL's normalised score of an expert
 BLOCK = 4_000_000  # numbers of a bootstrap in memory at once
-ROUNDING = 1e-9
-
-Scores = ArrayLike | Mapping[str, ArrayLike]
 
 
 class Estimate(NamedTuple):
@@ -67,29 +68,6 @@ class Description(NamedTuple):
     high: float
 
 
-@dataclass(frozen=True, eq=False)
-class _Runs:
-    """Scores of all runs, task after task."""
-
-    tasks: tuple[str, ...]
-    values: Float64s  # [N]
-    sizes: Ints  # [T]
-
-    @property
-    def starts(self) -> Ints:
-        return np.cumsum(self.sizes) - self.sizes
-
-    @property
-    def weights(self) -> Float64s:
-        """Of each run, [N]; they add up to one."""
-        return np.repeat(1 / (len(self.sizes) * self.sizes), self.sizes)
-
-    @property
-    def once(self) -> Float64s:
-        """Counts, [1, N], of the sample as it is."""
-        return np.ones((1, len(self.values)))
-
-
 Statistic = Callable[..., Float64s]
 """From counts [B, N], how often each of B resamples holds each run, to numbers [B, K]; one array per algorithm."""
 
@@ -99,38 +77,38 @@ def interquartile_mean(scores: Scores) -> float:
 
     A run is left out if it lies wholly in the lowest or the highest quarter, as in rliable.
     """
-    runs = _checked(scores)
+    runs = checked_scores(scores)
     return float(_interquartile_means(runs, runs.once)[0])
 
 
 def mean(scores: Scores) -> float:
     """The mean over tasks of the mean over runs."""
-    runs = _checked(scores)
+    runs = checked_scores(scores)
     return float(_task_means(runs, runs.values, runs.once).mean())
 
 
 def median(scores: Scores) -> float:
     """The median over tasks of the mean over runs."""
-    runs = _checked(scores)
+    runs = checked_scores(scores)
     return float(np.median(_task_means(runs, runs.values, runs.once)))
 
 
 def optimality_gap(scores: Scores, target: float = EXPERT) -> float:
     """By how much runs miss the target on average, where what exceeds it earns nothing."""
-    runs = _checked(scores)
-    return float(_gaps(runs, _finite(target, "target"), runs.once)[0])
+    runs = checked_scores(scores)
+    return float(_gaps(runs, finite(target, "target"), runs.once)[0])
 
 
 def aggregates(scores: Scores, target: float = EXPERT, *, resamples: int = RESAMPLES, seed: int = 0) -> Aggregates:
     """Interquartile mean, mean, median and optimality gap, with stratified bootstrap intervals."""
-    runs = _checked(scores)
-    statistic = partial(_all_aggregates, runs, _finite(target, "target"))
+    runs = checked_scores(scores)
+    statistic = partial(_all_aggregates, runs, finite(target, "target"))
     return Aggregates(*_estimates(statistic, (runs,), resamples, seed))
 
 
 def performance_profile(scores: Scores, thresholds: ArrayLike, *, resamples: int = RESAMPLES, seed: int = 0) -> Profile:
     """The share of runs that score above each threshold: the whole distribution, where a mean is one number."""
-    runs, levels = _checked(scores), _vector(thresholds, "thresholds")
+    runs, levels = checked_scores(scores), vector(thresholds, "thresholds")
     above = (runs.values[:, None] > levels) * runs.weights[:, None]  # [N, K]
 
     def shares(counts: Float64s) -> Float64s:
@@ -145,14 +123,14 @@ def probability_of_improvement(x: Scores, y: Scores, *, resamples: int = RESAMPL
 
     Tasks of mappings are matched by name, those of arrays by place.
     """
-    first, second = _checked(x, "x"), _checked(y, "y")
-    second = _matched(first, second)
+    first, second = checked_scores(x, "x"), checked_scores(y, "y")
+    second = matched(first, second)
     return _estimates(partial(_wins, first, second), (first, second), resamples, seed)[0]
 
 
 def describe(values: ArrayLike) -> Description:
     """Mean, sample standard deviation and Student's interval of the mean, of the runs on one task."""
-    runs = _vector(values, "values")
+    runs = vector(values, "values")
     value, count = float(runs.mean()), len(runs)
     if count < 2:
         return Description(count, value, math.nan, math.nan, math.nan)
@@ -166,9 +144,9 @@ def difference(x: ArrayLike, y: ArrayLike, *, paired: bool = False) -> Estimate:
 
     Runs are paired where both share more than the number of a seed, such as the data or the dynamics they used.
     """
-    first, second = _vector(x, "x"), _vector(y, "y")
+    first, second = vector(x, "x"), vector(y, "y")
     if paired:
-        _check_pairs(len(first), len(second))
+        check_pairs(len(first), len(second))
         _, value, _, low, high = describe(first - second)
         return Estimate(value, low, high)
     value = float(first.mean() - second.mean())
@@ -212,12 +190,12 @@ def _quadrature() -> tuple[Float64s, Float64s]:
     return (nodes + 1) / 2, weights / 2
 
 
-def _task_means(runs: _Runs, values: Float64s, counts: Float64s) -> Float64s:
+def _task_means(runs: Runs, values: Float64s, counts: Float64s) -> Float64s:
     """[B, T]"""
     return np.add.reduceat(counts * values, runs.starts, axis=1) / runs.sizes
 
 
-def _interquartile_means(runs: _Runs, counts: Float64s) -> Float64s:
+def _interquartile_means(runs: Runs, counts: Float64s) -> Float64s:
     """[B]. In the order of scores, the copies of a run that lie wholly in an outer quarter are left out."""
     order = np.argsort(runs.values)
     values, weights, copies = runs.values[order], runs.weights[order], counts[:, order]
@@ -229,20 +207,20 @@ def _interquartile_means(runs: _Runs, counts: Float64s) -> Float64s:
     return np.asarray(kept @ values / kept.sum(axis=1))
 
 
-def _gaps(runs: _Runs, target: float, counts: Float64s) -> Float64s:
+def _gaps(runs: Runs, target: float, counts: Float64s) -> Float64s:
     return np.asarray(target - _task_means(runs, np.minimum(runs.values, target), counts).mean(axis=1))
 
 
-def _all_aggregates(runs: _Runs, target: float, counts: Float64s) -> Float64s:
+def _all_aggregates(runs: Runs, target: float, counts: Float64s) -> Float64s:
     means = _task_means(runs, runs.values, counts)
     middle, gaps = _interquartile_means(runs, counts), _gaps(runs, target, counts)
     return np.column_stack([middle, means.mean(axis=1), np.median(means, axis=1), gaps])
 
 
-def _wins(x: _Runs, y: _Runs, x_counts: Float64s, y_counts: Float64s) -> Float64s:
+def _wins(x: Runs, y: Runs, x_counts: Float64s, y_counts: Float64s) -> Float64s:
     """[B, 1]"""
     shares = np.zeros(len(x_counts))
-    for i, j, cells in zip(_slices(x), _slices(y), x.sizes * y.sizes, strict=True):
+    for i, j, cells in zip(task_slices(x), task_slices(y), x.sizes * y.sizes, strict=True):
         won = x_counts[:, i] @ _beats(x.values[i], y.values[j])  # [B, runs of y]
         shares += (won * y_counts[:, j]).sum(axis=1) / cells
     return shares[:, None] / len(x.sizes)
@@ -252,17 +230,13 @@ def _beats(x: Float64s, y: Float64s) -> Float64s:
     return 0.5 * ((x[:, None] > y).astype(np.float64) + (x[:, None] >= y))
 
 
-def _slices(runs: _Runs) -> list[slice]:
-    return [slice(start, start + size) for start, size in zip(runs.starts, runs.sizes, strict=True)]
-
-
-def _estimates(statistic: Statistic, sides: tuple[_Runs, ...], resamples: int, seed: int) -> list[Estimate]:
+def _estimates(statistic: Statistic, sides: tuple[Runs, ...], resamples: int, seed: int) -> list[Estimate]:
     low, high = _interval(statistic, sides, resamples, seed)
     values = statistic(*(runs.once for runs in sides))[0]
     return [Estimate(*map(float, each)) for each in zip(values, low, high, strict=True)]
 
 
-def _interval(statistic: Statistic, sides: tuple[_Runs, ...], resamples: int, seed: int) -> tuple[Float64s, Float64s]:
+def _interval(statistic: Statistic, sides: tuple[Runs, ...], resamples: int, seed: int) -> tuple[Float64s, Float64s]:
     """Percentiles of the statistic, each [K], over resamples of every side."""
     _check_bootstrap(resamples, seed)
     if min(runs.sizes.min() for runs in sides) < 2:
@@ -273,7 +247,7 @@ def _interval(statistic: Statistic, sides: tuple[_Runs, ...], resamples: int, se
     return low, high
 
 
-def _resampled(sides: tuple[_Runs, ...], resamples: int, seed: int) -> Iterator[list[Float64s]]:
+def _resampled(sides: tuple[Runs, ...], resamples: int, seed: int) -> Iterator[list[Float64s]]:
     """Counts of every side, in blocks of resamples; task t of side s draws from (seed, s, t) alone."""
     streams = [[np.random.default_rng([seed, s, t]) for t in range(len(runs.sizes))] for s, runs in enumerate(sides)]
     block = max(1, BLOCK // sum(len(runs.values) for runs in sides))
@@ -282,97 +256,10 @@ def _resampled(sides: tuple[_Runs, ...], resamples: int, seed: int) -> Iterator[
         yield [_counts(runs, rngs, count) for runs, rngs in zip(sides, streams, strict=True)]
 
 
-def _counts(runs: _Runs, rngs: list[np.random.Generator], resamples: int) -> Float64s:
+def _counts(runs: Runs, rngs: list[np.random.Generator], resamples: int) -> Float64s:
     """[resamples, N]: how often each run was drawn, with replacement, from the runs of its task."""
     tasks = zip(rngs, runs.sizes, strict=True)
     return np.hstack([rng.multinomial(size, np.full(size, 1 / size), resamples) for rng, size in tasks]).astype(float)
-
-
-def _checked(scores: Scores, where: str = "scores") -> _Runs:
-    named = _by_name(scores, where) if isinstance(scores, Mapping) else _by_column(scores, where)
-    sizes = np.array([len(runs) for runs in named.values()], dtype=np.int64)
-    return _Runs(tuple(named), np.concatenate(list(named.values())), sizes)
-
-
-def _by_name(scores: Mapping[str, ArrayLike], where: str) -> dict[str, Float64s]:
-    if not scores:
-        raise _empty(where, "no tasks")
-    return {str(task): _vector(runs, f"{where} of {task}") for task, runs in scores.items()}
-
-
-def _by_column(scores: ArrayLike, where: str) -> dict[str, Float64s]:
-    array = _numbers(scores, where)
-    if array.ndim != 2:
-        raise InputError(
-            f"an array of shape {array.shape}",
-            where=where,
-            expected="an array [runs, tasks], or a mapping from tasks to runs",
-            fix="give the runs on a single task as {'task': runs}",
-        )
-    if not array.size:
-        raise _empty(where, f"{array.shape[0]} runs on {array.shape[1]} tasks")
-    return {str(task): array[:, task] for task in range(array.shape[1])}
-
-
-def _vector(values: ArrayLike, where: str) -> Float64s:
-    array = _numbers(values, where)
-    if array.ndim != 1:
-        raise InputError(f"an array of shape {array.shape}", where=where, expected="one number after the other")
-    if not array.size:
-        raise _empty(where, "no numbers")
-    return array
-
-
-def _numbers(values: ArrayLike, where: str) -> Float64s:
-    try:
-        array = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InputError(
-            f"cannot be read as numbers: {error}",
-            where=where,
-            expected="numbers, as many in every row",
-            fix="give tasks with different numbers of runs as {task: runs}",
-        ) from error
-    if not np.isfinite(array).all():
-        place = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise InputError(
-            f"{array[tuple(place)]} at {place}",
-            where=where,
-            expected="finite numbers",
-            fix="look at the run it came from, and repeat it if it failed",
-        )
-    return array
-
-
-def _finite(value: float, where: str) -> float:
-    if not math.isfinite(value):
-        raise InputError(f"{value}", where=where, expected="a finite number")
-    return float(value)
-
-
-def _matched(x: _Runs, y: _Runs) -> _Runs:
-    """y with its tasks in the order of x."""
-    if set(x.tasks) != set(y.tasks):
-        odd = sorted(set(x.tasks) ^ set(y.tasks))
-        raise InputError(
-            f"{len(x.tasks)} tasks against {len(y.tasks)}; not in both: {', '.join(odd[:5])}",
-            where="x and y",
-            expected="runs of both on the same tasks",
-            fix="leave out tasks that only one of them ran on",
-        )
-    parts = dict(zip(y.tasks, (y.values[part] for part in _slices(y)), strict=True))
-    chosen = [parts[task] for task in x.tasks]
-    return _Runs(x.tasks, np.concatenate(chosen), np.array([len(runs) for runs in chosen], dtype=np.int64))
-
-
-def _check_pairs(x: int, y: int) -> None:
-    if x != y:
-        raise InputError(
-            f"{x} runs against {y}",
-            where="x and y",
-            expected="as many runs of both, in the same order",
-            fix="compare them unpaired, or leave out runs without a partner",
-        )
 
 
 def _check_bootstrap(resamples: int, seed: int) -> None:
@@ -380,7 +267,3 @@ def _check_bootstrap(resamples: int, seed: int) -> None:
         raise InputError(f"{resamples} resamples", expected="at least one", fix=f"use {RESAMPLES}")
     if seed < 0:
         raise InputError(f"seed {seed}", expected="a seed of 0 or more", fix="use seed 0")
-
-
-def _empty(where: str, problem: str) -> InputError:
-    return InputError(problem, where=where, expected="at least one run on at least one task", fix="finish a run first")
