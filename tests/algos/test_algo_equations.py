@@ -71,7 +71,7 @@ def assert_told(facts: dict[str, Any], wanted: dict[str, Any]) -> None:
         np.testing.assert_allclose(facts[name], value, err_msg=name, **CLOSE)
 
 
-def slow(learner: Learner) -> MLP:
+def slow(learner: Learner[MLP]) -> MLP:
     assert learner.target is not None
     return learner.target
 

@@ -216,7 +216,7 @@ def test_slow_copies_follow_by_the_rate() -> None:
     jax.tree.map(np.testing.assert_array_equal, found.network, fast)
 
 
-def learners(state: Any) -> dict[str, Learner]:
+def learners(state: Any) -> dict[str, Learner[Any]]:
     return {name: learner for name, learner in state._asdict().items() if learner.target is not None}
 
 
@@ -233,7 +233,7 @@ def test_every_step_moves_the_slow_copies(name: str, which: set[str]) -> None:
         np.testing.assert_allclose(third.target.weights[0], again, atol=1e-6)
 
 
-def steps_of(learner: Learner) -> int:
+def steps_of(learner: Learner[Any]) -> int:
     """How many updates Adam has counted."""
     counts = [each for each in jax.tree.leaves(learner.moments) if each.dtype == jnp.int32]
     assert len({int(count.ravel()[0]) for count in counts}) == 1

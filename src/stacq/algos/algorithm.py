@@ -11,6 +11,7 @@ import numpy as np
 from stacq.algos.world import Batch, World
 from stacq.core.errors import InputError
 from stacq.data.dataset import Dataset
+from stacq.nn.learner import stripped
 from stacq.policies import Policy, Space
 
 STATIC = {"static": True}  # a config field that shapes the compiled program; the others may differ between seeds
@@ -94,6 +95,7 @@ class Algorithm:
     phases: Callable[[Any], tuple[Phase, ...]]
     policy: Callable[[Any, Space], Policy]  # from the state of one seed, in NumPy
     value: Callable[[Any, jax.Array, World, Any], jax.Array] | None = None  # of acting by the policy; Config.discount
+    kept: Callable[[Any], Any] = stripped  # the same tree, with nothing but what `policy` and `value` read
     needs: Needs = Needs()
     shown: Mapping[str, Shown] = field(default_factory=lambda: AS_LOGGED)  # by family; `Shown()` for others
     published: Mapping[str, Settings] = field(default_factory=dict)

@@ -25,7 +25,7 @@ class Config:
 
 
 class State(NamedTuple):
-    actor: Learner
+    actor: Learner[MLP]
 
 
 def init(key: jax.Array, sizes: Sizes, cfg: Config) -> State:

@@ -48,9 +48,9 @@ class Config:
 
 
 class State(NamedTuple):
-    actor: Learner
-    critic: Learner  # [M, ...]
-    reward: Learner  # does not change where rewards are those of rows
+    actor: Learner[MLP]
+    critic: Learner[MLP]  # [M, ...]
+    reward: Learner[MLP]  # does not change where rewards are those of rows
 
 
 def init(key: jax.Array, sizes: Sizes, cfg: Config) -> State:

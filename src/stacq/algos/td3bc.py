@@ -32,8 +32,8 @@ class Config:
 
 
 class State(NamedTuple):
-    actor: Learner
-    critic: Learner  # [M, ...]
+    actor: Learner[MLP]
+    critic: Learner[MLP]  # [M, ...]
 
 
 def init(key: jax.Array, sizes: Sizes, cfg: Config) -> State:

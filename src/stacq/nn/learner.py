@@ -1,43 +1,43 @@
 """A network in training: its parameters, the slow copy that targets are made with, and Adam's moments."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import optax
 
-from stacq.nn.mlp import MLP
+N = TypeVar("N")  # a network: any tree of arrays
 
 
-class Learner(NamedTuple):
+class Learner(NamedTuple, Generic[N]):
     """Everything about one network that changes during training.
 
     Baselines without a slow copy hold None as `target`; so does a snapshot, which needs parameters alone.
     """
 
-    network: MLP
-    target: MLP | None
+    network: N
+    target: N | None
     moments: optax.OptState | None
 
 
-Loss = Callable[[MLP], tuple[jax.Array, dict[str, jax.Array]]]
+Loss = Callable[[N], tuple[jax.Array, dict[str, jax.Array]]]
 
 
-def new_learner(network: MLP, optimiser: optax.GradientTransformation, *, target: bool = True) -> Learner:
+def new_learner(network: N, optimiser: optax.GradientTransformation, *, target: bool = True) -> Learner[N]:
     return Learner(network, jax.tree.map(jnp.copy, network) if target else None, optimiser.init(network))
 
 
 def descend(
-    learner: Learner, loss: Loss, optimiser: optax.GradientTransformation
-) -> tuple[Learner, dict[str, jax.Array]]:
+    learner: Learner[N], loss: Loss[N], optimiser: optax.GradientTransformation
+) -> tuple[Learner[N], dict[str, jax.Array]]:
     """One gradient step on `loss(network) -> (value, what to log)`; the slow copy stays."""
     (_, metrics), gradients = jax.value_and_grad(loss, has_aux=True)(learner.network)
-    updates, moments = optimiser.update(gradients, learner.moments)
+    updates, moments = optimiser.update(gradients, learner.moments, learner.network)
     return learner._replace(network=optax.apply_updates(learner.network, updates), moments=moments), metrics
 
 
-def follow(learner: Learner, rate: jax.typing.ArrayLike) -> Learner:
+def follow(learner: Learner[N], rate: jax.typing.ArrayLike) -> Learner[N]:
     """Move the slow copy towards the parameters: theta' <- rate theta + (1 - rate) theta'."""
     target = jax.tree.map(lambda slow, fast: slow + rate * (fast - slow), learner.target, learner.network)
     return learner._replace(target=target)

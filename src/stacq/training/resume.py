@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +12,6 @@ from stacq.core.artefacts import Damaged, remove_artefact
 from stacq.core.errors import InputError
 from stacq.core.staging import sweep
 from stacq.core.types import Bools
-from stacq.nn.learner import stripped
 from stacq.runs.directory import Run
 from stacq.runs.finished import POLICIES
 from stacq.training.checkpoints import KIND, latest_checkpoint, load_tree, stored_steps
@@ -31,15 +30,20 @@ class Resumed(NamedTuple):
     arithmetic: str  # of the process that wrote the checkpoint; empty if unknown
 
 
-def resume(run: Run, fresh: Carry, alive: Bools, say: Callable[[str], None]) -> Resumed | None:
-    """The last whole checkpoint, with the files brought back to its step; None for a fresh start."""
+def resume(
+    run: Run, fresh: Carry, alive: Bools, kept: Callable[[Any], Any], say: Callable[[str], None]
+) -> Resumed | None:
+    """The last whole checkpoint, with the files brought back to its step; None for a fresh start.
+
+    `kept` is the algorithm's: what a snapshot holds of a state.
+    """
     if not run.resumed:
         return None
     for name in ("", CHECKPOINTS, SNAPSHOTS, POLICIES):
         sweep(run.directory / name, owned=True)
     like = fresh, jnp.asarray(alive)
     checkpoints = run.directory / CHECKPOINTS
-    found = latest_checkpoint(checkpoints, like, say, before=_first_damaged(run.directory, like, say))
+    found = latest_checkpoint(checkpoints, like, say, before=_first_damaged(run.directory, like, kept, say))
     _rewind(run, 0 if found is None else found.step)
     if found is None:
         return None
@@ -47,18 +51,18 @@ def resume(run: Run, fresh: Carry, alive: Bools, say: Callable[[str], None]) -> 
     return Resumed(Carry(*carry), np.array(stored), found.arithmetic)
 
 
-def _first_damaged(directory: Path, like: Like, say: Callable[[str], None]) -> int | None:
+def _first_damaged(directory: Path, like: Like, kept: Callable[[Any], Any], say: Callable[[str], None]) -> int | None:
     """The first step whose snapshot is damaged and cannot be made again from a checkpoint of that very step.
 
     The run must come by there once more, to be evaluated there. Where no checkpoint lies before it, that would
     cost the whole run: then whoever owns it decides.
     """
-    checkpoints, parameters = directory / CHECKPOINTS, jax.device_get(stripped(like[0].state))
+    checkpoints, parameters = directory / CHECKPOINTS, jax.device_get(kept(like[0].state))
     for path in stored_steps(directory / SNAPSHOTS):
         try:
             load_tree(path, SNAPSHOT, parameters)
         except Damaged as error:
-            if _made_again(path, checkpoints / path.name, like):
+            if _made_again(path, checkpoints / path.name, like, kept):
                 continue
             if not any(int(other.name) < int(path.name) for other in stored_steps(checkpoints)):
                 raise InputError(
@@ -72,7 +76,7 @@ def _first_damaged(directory: Path, like: Like, say: Callable[[str], None]) -> i
     return None
 
 
-def _made_again(path: Path, checkpoint: Path, like: Like) -> bool:
+def _made_again(path: Path, checkpoint: Path, like: Like, kept: Callable[[Any], Any]) -> bool:
     """Whether a checkpoint of the same step could stand in for a snapshot."""
     if not checkpoint.exists():
         return False
@@ -81,7 +85,7 @@ def _made_again(path: Path, checkpoint: Path, like: Like) -> bool:
     except Damaged:
         return False
     remove_artefact(path)
-    save_snapshot(path, jax.device_get(stripped(Carry(*carry).state)), int(path.name), np.asarray(alive))
+    save_snapshot(path, jax.device_get(kept(Carry(*carry).state)), int(path.name), np.asarray(alive))
     return True
 
 

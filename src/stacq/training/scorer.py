@@ -14,7 +14,6 @@ from stacq.algos.algorithm import Algorithm
 from stacq.core.artefacts import remove_artefact
 from stacq.core.types import Bools
 from stacq.evaluation.rollouts import EpisodeRecord
-from stacq.nn.learner import stripped
 from stacq.runs.directory import EVALUATED, Run, read_metrics
 from stacq.training.checkpoints import load_tree, save_tree, stored_steps
 from stacq.training.evaluations import Evaluator, Outcome, Snapshot, records_of
@@ -32,7 +31,7 @@ class Scorer:
 
     def take(self, state: Any, step: int, alive: Bools) -> Snapshot:
         """Parameters alone, on disk: what is queued must survive a kill."""
-        tree = jax.device_get(stripped(state))
+        tree = jax.device_get(self.task.algorithm.kept(state))
         save_snapshot(self._path(step), tree, step, alive)
         return self._queued(step, tree, alive)
 
@@ -46,7 +45,7 @@ class Scorer:
             for line in read_metrics(self.run.directory):
                 if EVALUATED in line:
                     self.scores[line["seed"]] = line.get("eval/score", line[EVALUATED])
-        like = jax.device_get(stripped(state))
+        like = jax.device_get(self.task.algorithm.kept(state))
         for path in stored_steps(self.run.directory / SNAPSHOTS):
             tree, facts = load_tree(path, SNAPSHOT, like)
             self.submit(self._queued(int(facts["step"]), jax.device_get(tree), np.array(facts["alive"])))

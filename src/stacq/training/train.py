@@ -112,7 +112,7 @@ class _Training:
 
     def _begin(self, fresh: Carry) -> Carry:
         """Where an earlier process stopped, or at the start."""
-        found = resume(self.run, fresh, self.watchdog.alive, self.say)
+        found = resume(self.run, fresh, self.watchdog.alive, self.task.algorithm.kept, self.say)
         carry = fresh if found is None else found.carry
         if found is not None:
             self.watchdog.alive = found.alive

@@ -9,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq.core.types import Bools
-from stacq.nn.learner import stripped
 from stacq.runs.directory import Run
 from stacq.runs.failed import TrainingFailed
 from stacq.training.task import Task, value_limit
@@ -29,7 +28,7 @@ class Watchdog:
 
     def judge(self, step: int, state: Any, metrics: Mapping[str, np.ndarray[Any, Any]]) -> dict[int, dict[str, float]]:
         """The metrics of every seed that goes on, by seed. Metrics are of before the last update, so networks count."""
-        whole = np.asarray(_finite_seeds(stripped(state)))
+        whole = np.asarray(_finite_seeds(self.task.algorithm.kept(state)))
         found = {}
         for place in np.flatnonzero(self.alive).tolist():
             seed = self.seeds[place]
