@@ -30,10 +30,11 @@ def figure_format(path: Path) -> str:
     """The format a suffix asks for; another one than .png or .svg is refused."""
     kind = FORMATS.get(path.suffix.lower())
     if kind is None:
+        better = path / "figure.png" if path.is_dir() or not path.name else path.with_suffix(".png")
         raise InputError(
             f"a figure cannot be saved as '{path.suffix}'",
             where=path,
             expected="a file name ending in .png or .svg",
-            fix=f"write to {path.with_suffix('.png')}",
+            fix=f"write to {better}",
         )
     return kind
