@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from algo_cases import A, S, batch_of, random_net, small_world
+from teaching import same, strange, strange_state, taught_by, taught_by_moved
 
 from stacq import algos
 from stacq.algos import bc, onestep, stacq, td3bc
@@ -65,11 +66,6 @@ def trained(name: str, seeds: tuple[int, ...], turns: tuple[int, ...], alphas: t
 
 def of_seed(tree: Any, place: int) -> Any:
     return jax.tree.map(lambda each: np.asarray(each[place]), tree)
-
-
-def same(ours: Any, theirs: Any) -> bool:
-    pairs = zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True)
-    return all(np.array_equal(one, other) for one, other in pairs)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -321,56 +317,22 @@ TAUGHT_BY_NEW: dict[tuple[str, str], set[str]] = {
 }
 
 
-def gradients_of(name: str, update: str, state: Any, rate: float, extra: int = 3) -> dict[str, list[Any]]:
-    """What Adam saw of each network in one update from a fresh start: a tenth of its gradient."""
-    world = small_world(sizes=[extra] * 12)
-    cfg = replace(CONFIGS[name], learning_rate=rate)
-    batch = batch_of(world, (0, 4, 6, 8, 9, 4))
-    done, _ = jax.jit(getattr(MODULES[name], update))(state, batch, world, jax.random.key(7), cfg)
-    return {whose: jax.tree.leaves(getattr(done, whose).moments[0].mu) for whose in done._fields}
-
-
-def strange_state(name: str, rng: np.random.Generator) -> Any:
-    """Networks and slow copies that have nothing in common, and moments that know nothing."""
-    state = jax.tree.map(lambda each: each[0], started(name, (3,)))
-    strangers = {
-        whose: learner._replace(
-            network=strange(learner.network, rng),
-            target=None if learner.target is None else strange(learner.target, rng),
-        )
-        for whose, learner in state._asdict().items()
-    }
-    return type(state)(**strangers)
-
-
-def strange(network: Any, rng: np.random.Generator) -> Any:
-    return jax.tree.map(lambda each: jnp.asarray(rng.normal(0, 0.7, each.shape), jnp.float32), network)
+def first_state(name: str) -> Any:
+    return jax.tree.map(lambda each: each[0], started(name, (3,)))
 
 
 @pytest.mark.parametrize(("name", "update"), TAUGHT_BY)
 def test_each_network_learns_from_those_of_the_algorithm_and_no_others(name: str, update: str) -> None:
-    rng = np.random.default_rng(5)
-    state = strange_state(name, rng)
-    before = gradients_of(name, update, state, 0.0)
-    depends: dict[str, set[str]] = {whose: set() for whose in before}
-    for whose, learner in state._asdict().items():
-        for part in ("network", "target"):
-            if getattr(learner, part) is not None:
-                other = learner._replace(**{part: strange(getattr(learner, part), rng)})
-                after = gradients_of(name, update, state._replace(**{whose: other}), 0.0)
-                for each in before:
-                    if not same(before[each], after[each]):
-                        depends[each].add(f"{whose}.{part}")
-    assert depends == TAUGHT_BY[name, update]
+    step, state, still = getattr(MODULES[name], update), first_state(name), replace(CONFIGS[name], learning_rate=0.0)
+    assert taught_by(step, still, state) == TAUGHT_BY[name, update]
     for extra in (3, 0):  # without extra states, nothing but the loss itself can tell a new critic from an old one
-        still, moved = (gradients_of(name, update, state, rate, extra) for rate in (0.0, 0.05))
-        changed = {each for each in still if not same(still[each], moved[each])}
+        changed = taught_by_moved(step, CONFIGS[name], state, small_world(sizes=[extra] * 12))
         assert changed == TAUGHT_BY_NEW.get((name, update), set())
 
 
 @pytest.mark.parametrize(("name", "update"), [taught for taught in TAUGHT_BY if "reward" in TAUGHT_BY[taught]])
 def test_where_rewards_are_those_of_rows_nothing_knows_of_a_model(name: str, update: str) -> None:
-    state = strange_state(name, np.random.default_rng(6))
+    state = strange_state(first_state(name), np.random.default_rng(6))
     other = state.reward._replace(network=strange(state.reward.network, np.random.default_rng(7)))
     world, cfg = small_world(sizes=[3] * 12), replace(CONFIGS[name], reward="row")
     batch, step = batch_of(world, (0, 4, 6, 8, 9, 4)), jax.jit(getattr(MODULES[name], update))

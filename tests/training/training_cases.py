@@ -21,7 +21,7 @@ from stacq.dynamics.recipes import FitConfig
 from stacq.pipeline.options import Options
 from stacq.pipeline.plan import Plan, make_plan
 from stacq.pipeline.reporter import Reporter
-from stacq.pipeline.stages import Work, make_task, with_actions, with_policies
+from stacq.pipeline.stages import Work, make_task, with_actions, with_data, with_policies
 from stacq.pipeline.trained import Trained
 from stacq.reach.build import reachable_sets
 from stacq.reach.config import ReachConfig
@@ -34,6 +34,8 @@ from stacq.training.task import Schedule, Task
 from stacq.training.train import train
 
 ALGORITHMS = tuple(algos.BUILT_IN)
+# Sizes by the names that configs give them: what a run of seconds takes. Other fields keep their published values.
+SIZES = {"batch": "16", "hidden": "8,8"}
 TINY = FitConfig(forward_members=2, inverse_members=2, hidden=(16,), max_epochs=2, batch=64)
 
 
@@ -48,6 +50,11 @@ def models() -> tuple[Dynamics, ReachableSets]:
     return dynamics, reachable_sets(dataset(), dynamics, ReachConfig(epsilon=0.5, cap=4))
 
 
+def sizes(algorithm: str) -> tuple[str, ...]:
+    fields = {each.name for each in dataclasses.fields(algos.find(algorithm).Config)}
+    return tuple(f"{name}={value}" for name, value in SIZES.items() if name in fields)
+
+
 def options(algorithm: str, **changes: Any) -> Options:
     common = Options(
         algorithm=algorithm,
@@ -55,7 +62,7 @@ def options(algorithm: str, **changes: Any) -> Options:
         steps=60,
         eval_every=20,
         episodes=2,
-        settings=("batch=16", "hidden=8,8"),
+        settings=sizes(algorithm),
         checkpoint_seconds=0.0,
     )
     return dataclasses.replace(common, **changes)
@@ -68,8 +75,8 @@ def plan(chosen: Options) -> Plan:
 
 
 def made_task(chosen: Options) -> Task:
-    """With the actions that lead to reachable states, where they are pulled to."""
-    work = with_actions(Work(plan(chosen)))
+    """With data of the algorithm's own, and the actions that lead to reachable states, where they are pulled to."""
+    work = with_actions(with_data(Work(plan(chosen))))
     return make_task(work.plan, work.actions)
 
 
@@ -97,7 +104,7 @@ def run_job(
 ) -> Trained:
     """The stages after the models."""
     work = Work(chosen, reporter=Told(say, listener), out=out, workers=workers)
-    trained = with_policies(with_actions(work)).trained
+    trained = with_policies(with_actions(with_data(work))).trained
     assert trained is not None
     return trained
 

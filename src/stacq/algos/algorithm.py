@@ -77,6 +77,10 @@ class Needs:
     successors: bool = True  # learns only from rows whose successor is known or whose task is over
     leading_actions: Callable[[Any], bool] = lambda cfg: False  # the actions that lead to reachable states
     data: Callable[[Dataset, Any, Callable[[str], None]], Dataset] | None = None  # (dataset, config, say): its own data
+    prepared: Callable[[Dataset, Space, Any, Callable[[str], None]], Any] | None = None
+    """(dataset, space, config, say): arrays computed once from the whole data, which updates read in `world.prepared`.
+
+    Actions and states in them are as the updates see them only if they are scaled here."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """What every update reads and none changes: the data on the device, the frozen models, the reachable sets."""
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -76,6 +76,7 @@ class World:
     ensemble: MLP | None  # forward members: (s, scaled action) -> s' - s, the models' own scaling folded in
     extras: Extras | None
     recorded: jax.Array | None = None  # [N] bool, whether a row's s_next was recorded; none where all anchors' were
+    prepared: Any = None  # what the algorithm computed from the whole data before the training, a tree of arrays
 
     def forward(self, s: jax.Array, a: jax.Array) -> jax.Array:
         """f(s, a): the ensemble's mean prediction of the next state, [..., S]; `a` in [-1, 1]."""
@@ -176,6 +177,7 @@ def make_world(
     reward_shift: float = 0.0,
     every_row: bool = False,
     precision: Precision = "auto",
+    prepared: Any = None,
 ) -> World:
     """Put everything on the device. Algorithms that need no dynamics, sets or actions that lead there are given none.
 
@@ -209,6 +211,7 @@ def make_world(
         ensemble=None if dynamics is None else frozen_for(jax.default_backend(), folded(dynamics), precision),
         extras=None if sets is None or dynamics is None else _extras(sets, dynamics, actions),
         recorded=None if dataset.successor_known[anchors].all() else jnp.asarray(dataset.successor_known),
+        prepared=jax.tree.map(jnp.asarray, prepared),
     )
 
 

@@ -125,7 +125,7 @@ def with_policies(work: Work) -> Work:
 def _train(work: Work, run: Run, listener: Listener) -> None:
     plan = work.plan
     train_seeds(
-        make_task(plan, work.actions),
+        make_task(plan, work.actions, work.reporter.say),
         plan.schedule,
         run,
         scoring=plan.scoring,
@@ -135,9 +135,10 @@ def _train(work: Work, run: Run, listener: Listener) -> None:
     )
 
 
-def make_task(plan: Plan, actions: Float32s | None = None) -> Task:
+def make_task(plan: Plan, actions: Float32s | None = None, say: Callable[[str], None] = print) -> Task:
     """Everything on the device."""
-    dataset = plan.dataset
+    dataset, prepare = plan.dataset, plan.algorithm.needs.prepared
+    space = Space(plan.normaliser, dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32))
     world = make_world(
         dataset,
         plan.normaliser,
@@ -148,9 +149,9 @@ def make_task(plan: Plan, actions: Float32s | None = None) -> Task:
         reward_shift=plan.preset.shown.reward_shift,
         every_row=not plan.algorithm.needs.successors,
         precision=plan.options.precision,
+        prepared=None if prepare is None else prepare(dataset, space, plan.config, say),
     )
-    bounds = dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32)
-    return Task(plan.algorithm, plan.config, world, Space(plan.normaliser, *bounds), plan.options.precision)
+    return Task(plan.algorithm, plan.config, world, space, plan.options.precision)
 
 
 STAGES: tuple[Stage, ...] = (with_dynamics, with_sets, with_data, with_actions, with_policies)
