@@ -61,7 +61,7 @@ def run(options: argparse.Namespace, dataset: Dataset, seed: int) -> None:
         scores = [
             record.score
             for record in stacq.evaluate(
-                policy, dataset.env_id, episodes=options.episodes, seed=1_000 + seed, workers=1
+                policy, str(dataset.env_id), episodes=options.episodes, seed=1_000 + seed, workers=1
             )
         ]
         line = {
@@ -99,7 +99,7 @@ def with_stacq(dataset: Dataset, algo: str, seed: int, at: tuple[int, ...]) -> I
             evaluate=False,
             root="runs/d3rlpy",
         )
-        yield step, trained.policies[0]
+        yield step, trained.policies[seed]
 
 
 def with_d3rlpy(dataset: Dataset, algo: str, seed: int, at: tuple[int, ...]) -> Iterator[tuple[int, Act]]:
