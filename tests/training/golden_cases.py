@@ -1,0 +1,88 @@
+"""Numbers of short seeded runs, kept in `golden.json`. After a deliberate change: python tests/training/golden_cases.py
+
+They are means of metrics and norms of parameters, not hashes: processors differ in the last digit, and these do not
+show it.
+"""
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GOLDEN = Path(__file__).parent / "golden.json"
+Numbers = dict[str, float]
+
+
+def of_run(directory: Path) -> Numbers:
+    """The last metrics of every seed, and how large its policy's arrays are."""
+    from safetensors.numpy import load_file
+
+    from stacq.runs.directory import read_metrics
+
+    found: Numbers = {}
+    for line in read_metrics(directory):
+        for name, value in line.items():
+            if name not in ("time", "step", "seed") and isinstance(value, float | int):
+                found[f"seed {line['seed']}: {name}"] = float(value)
+    for path in sorted((directory / "policies").iterdir()):
+        for name, array in load_file(path).items():
+            found[f"{path.stem}: norm of {name}"] = float(np.linalg.norm(array.astype(np.float64)))
+    return found
+
+
+def of_models() -> Numbers:
+    """The dynamics that all of these runs share, their predictions, and the reachable sets."""
+    from training_cases import dataset, models
+
+    dynamics, sets = models()
+    data = dataset()
+    seen, done = data.observations[:50].astype(np.float32), data.actions[:50].astype(np.float32)
+    predicted = np.asarray(dynamics.predict(seen, done), np.float64)
+    weights = [np.asarray(weight, np.float64) for weight in dynamics.models.inverse.weights]
+    return {
+        "rows": float(len(data)),
+        "mean prediction": float(np.abs(predicted).mean()),
+        "norm of the inverse weights": float(np.sqrt(sum((weight**2).sum() for weight in weights))),
+        "reachable pairs": float(len(sets.indices)),
+    }
+
+
+def differences(found: Numbers, kept: Numbers, tolerance: float = 2e-3) -> list[str]:
+    """What is missing, new or other."""
+    names = sorted({*found, *kept})
+    lost = [name for name in names if name not in found or name not in kept]
+    return lost + [
+        f"{name}: {found[name]:.6g}, kept {kept[name]:.6g}"
+        for name in names
+        if name not in lost and abs(found[name] - kept[name]) > tolerance * max(abs(kept[name]), 0.01)
+    ]
+
+
+def kept(name: str) -> Numbers:
+    found: dict[str, Numbers] = json.loads(GOLDEN.read_text(encoding="utf-8"))
+    return found.get(name, {})
+
+
+def write(names: tuple[str, ...]) -> None:
+    from training_cases import options, plan, run_job
+
+    all_kept: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.exists() else {}
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            run_job(plan(options(name)), out=Path(folder) / "run")
+            all_kept[name] = of_run(Path(folder) / "run")
+    all_kept["models"] = of_models()
+    rounded = {
+        name: {key: float(f"{value:.6g}") for key, value in sorted(numbers.items())}
+        for name, numbers in sorted(all_kept.items())
+    }
+    GOLDEN.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    from stacq.algos import BUILT_IN
+
+    write(tuple(sys.argv[1:]) or tuple(BUILT_IN))
