@@ -13,10 +13,10 @@ run: .venv/.ready-run
 	@$(BIN)/stacq run $(ARGS)
 
 test: .venv/.ready-dev
-	@$(BIN)/python -m pytest -n auto -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
 
 test-slow: .venv/.ready-dev
-	@$(BIN)/python -m pytest -n auto -m slow $(ARGS)
+	@$(BIN)/python -m pytest -n auto --dist loadgroup -m slow $(ARGS)
 
 attack: .venv/.ready-dev
 	@$(BIN)/python -m attack $(ARGS)

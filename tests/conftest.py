@@ -21,6 +21,25 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is tested of one algorithm is tested by one worker, which compiles its update and makes its run once."""
+    for item in items:
+        chosen = getattr(getattr(item, "callspec", None), "params", {}).values()
+        for name in chosen:
+            if isinstance(name, str) and name in BUILT_IN:
+                item.add_marker(pytest.mark.xdist_group(name))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Programs that take long to compile are shared by all workers and by the commands that tests start."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_COMPILATION_CACHE_DIR", str(shared / "compiled"))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home = tmp_path / "home"
