@@ -48,7 +48,7 @@ def main() -> None:
         return
     dataset = stacq.load(stacq.generate(options.dataset, size=options.rows))
     for seed in options.seeds:
-        if not all(line_of(options, seed, step) for step in options.at):
+        if not all(line_of(options, dataset, seed, step) for step in options.at):
             run(options, dataset, seed)
 
 
@@ -78,11 +78,11 @@ def lines() -> list[dict[str, Any]]:
     return [json.loads(text) for text in RESULTS.read_text(encoding="utf-8").splitlines()] if RESULTS.exists() else []
 
 
-def line_of(options: argparse.Namespace, seed: int, step: int) -> bool:
-    wanted = options.library, options.algo, seed, step, f"stacq/{options.dataset}-v0@{options.rows}"
-    return any(
-        tuple(each[k] for k in ("library", "algorithm", "seed", "step", "dataset")) == wanted for each in lines()
-    )
+def line_of(options: argparse.Namespace, dataset: Dataset, seed: int, step: int) -> bool:
+    """Whether it was made from these very rows: another processor generates others."""
+    wanted = options.library, options.algo, seed, step, dataset.fingerprint
+    keys = ("library", "algorithm", "seed", "step", "dataset_hash")
+    return any(tuple(line[key] for key in keys) == wanted for line in lines())
 
 
 def with_stacq(dataset: Dataset, algo: str, seed: int, at: tuple[int, ...]) -> Iterator[tuple[int, stacq.Policy]]:
@@ -150,16 +150,16 @@ def config_of(d3rlpy: Any, algo: str) -> Any:
 
 
 def table() -> Iterator[str]:
-    """Mean scores and Welch's interval of the difference, by algorithm and number of steps."""
-    found: dict[tuple[str, str, int], dict[str, list[float]]] = {}
+    """Mean scores and Welch's interval of the difference, by algorithm, rows and number of steps."""
+    found: dict[tuple[str, str, str, int], dict[str, list[float]]] = {}
     for line in lines():
-        key = line["algorithm"], line["dataset"], line["step"]
+        key = line["algorithm"], line["dataset"], line["dataset_hash"][:6], line["step"]
         found.setdefault(key, {}).setdefault(line["library"], []).append(line["score"])
-    yield "| algorithm | dataset | steps | d3rlpy | stacq | difference |"
-    yield "|---|---|---|---|---|---|"
-    for (algorithm, dataset, step), scores in sorted(found.items()):
+    yield "| algorithm | dataset | rows' hash | steps | d3rlpy | stacq | difference |"
+    yield "|---|---|---|---|---|---|---|"
+    for (algorithm, dataset, rows, step), scores in sorted(found.items()):
         cells = [spread(scores.get(library, [])) for library in ("d3rlpy", "stacq")]
-        yield f"| {algorithm} | {dataset} | {step:,} | {' | '.join(cells)} | {lead(scores)} |"
+        yield f"| {algorithm} | {dataset} | {rows} | {step:,} | {' | '.join(cells)} | {lead(scores)} |"
 
 
 def spread(scores: list[float]) -> str:
