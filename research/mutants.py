@@ -3,8 +3,8 @@
     python research/mutants.py stacq.report.statistics tests/report/test_statistics.py [--most 100] [--seed 0]
 
 A place is a comparison, an operator, a number, a truth value, a condition, or one of a pair of functions such as min
-and max. Every mutant runs in a fork that has imported pytest and the large libraries already. Prints the mutants that
-all tests pass, and a count. Needs Linux or macOS.
+and max. Every mutant runs in a fork that has imported pytest and the large libraries already. The unchanged module
+comes first: its tests must pass. Prints the mutants that pass all tests, and a count. Needs Linux or macOS.
 """
 
 import argparse
@@ -47,6 +47,9 @@ OPERATORS: dict[type[ast.AST], type[ast.AST]] = {
 PAIRS = [("min", "max"), ("minimum", "maximum"), ("fmin", "fmax"), ("any", "all"), ("floor", "ceil")]
 NAMES = {**dict(PAIRS), **{second: first for first, second in PAIRS}}
 TEXTS = ("fix", "expected")  # keywords of errors: their words are not tested
+
+
+UNCHANGED = "unchanged"
 
 
 class Mutant(NamedTuple):
@@ -100,10 +103,12 @@ def places(node: ast.AST) -> Iterator[tuple[ast.AST, str, int | None]]:
 
 
 def mutants(module: str) -> Iterator[Mutant]:
+    """The unchanged module, and then every change of it."""
     spec = importlib.util.find_spec(module)
     assert spec is not None and spec.origin is not None, f"no module {module}"
     with open(spec.origin, encoding="utf-8") as file:
         tree = ast.parse(file.read())
+    yield Mutant(0, UNCHANGED, compile(tree, spec.origin, "exec"))
     for number, place in enumerate(places(tree)):
         if replacement(_at(place)) is None:
             continue
@@ -152,7 +157,9 @@ def _run(module: str, mutant: Mutant, tests: list[str]) -> None:
     for stream in (0, 1, 2):
         os.dup2(nowhere, stream)
     sys.meta_path.insert(0, Changed(module, mutant.code))
-    os._exit(pytest.main([*tests, "-x", "-q", "-n0", "-m", "not slow", "-p", "no:randomly"]))
+    os._exit(
+        pytest.main([*tests, "-x", "-q", "-n0", "-m", "not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning"])
+    )
 
 
 def main() -> None:
@@ -163,10 +170,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=120, help="of a test run, by the clock")
     given = parser.parse_args()
-    for name in ("pytest", "hypothesis", "numpy", "scipy.stats", "pandas", "h5py", "jax", "optax", "gymnasium"):
+    for name in ("pytest", "numpy", "scipy.stats", "pandas", "h5py", "jax", "optax", "gymnasium"):
         if importlib.util.find_spec(name.split(".")[0]):
             __import__(name)
-    found = list(mutants(given.module))
+    unchanged, *found = mutants(given.module)
+    if not survives(given.module, unchanged, given.tests, given.seconds):
+        sys.exit(f"{given.module}: the tests fail, or take longer than {given.seconds:.0f} s, without any change")
     drawn = random.Random(given.seed).sample(found, min(given.most, len(found)))
     alive = 0
     for mutant in sorted(drawn, key=lambda each: each.line):

@@ -29,7 +29,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> "Algorithm":
-    """The description behind a name, or in a Python file of the user; an unknown name is told the nearest one."""
+    """The description behind a name, or in a file of the user. An error about another name gives the nearest one."""
     if name in _REGISTERED:
         return _REGISTERED[name]
     if name in BUILT_IN:

@@ -46,7 +46,7 @@ def forget(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def forget_errors_untold() -> None:
+def drop_unwritten_errors() -> None:
     """Where standard error cannot be written to, the exit code says enough, and Python would end with another one."""
     try:
         sys.stderr.flush()
@@ -65,7 +65,7 @@ def check_here() -> None:
 
 
 def check_memory() -> None:
-    """Refuse a limit under which the compiler would end the process without a word of ours."""
+    """Refuse a limit under which the compiler would end the process before a message could be printed."""
     limit = _memory_limit()
     if limit is not None and limit < LEAST_MEMORY:
         raise _too_little(limit)

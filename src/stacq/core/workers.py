@@ -236,7 +236,7 @@ def serve() -> None:
 
 
 def _receive(stream: IO[bytes], calls: "queue.SimpleQueue[Any]") -> None:
-    """Runs beside the work, so that a parent's death ends even a busy worker."""
+    """Runs at the same time as the work, so that a parent's death ends even a busy worker."""
     while True:
         try:
             calls.put(pickle.load(stream))

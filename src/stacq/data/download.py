@@ -1,6 +1,6 @@
 """Fetch D4RL's files over unreliable networks from mirrors that are not ours.
 
-Beside the target lie, while it is on its way, `NAME.part` (the bytes so far), `NAME.part.json` (what they are
+During a download there are, next to the target, `NAME.part` (the bytes so far), `NAME.part.json` (what they are
 a part of) and `.stacq-NAME.lock`. The lock makes a second process wait and then find the file ready. The final name
 appears only for a complete file that passed every check.
 """

@@ -107,7 +107,7 @@ class _Below(io.RawIOBase):
 
 
 def _write_all(disk: io.FileIO, place: int, view: memoryview) -> None:
-    """A full disk takes a part without a word, and says so only when asked to take the rest."""
+    """A full disk writes a part and reports no error; the error comes only when the rest is written."""
     disk.seek(place)
     while len(view):
         view = view[disk.write(view) :]

@@ -1,4 +1,4 @@
-"""Every dataset and environment known by name, with the facts that its files do not carry."""
+"""Every dataset and environment known by name, with the properties that its files do not state."""
 
 import difflib
 import re

@@ -152,7 +152,7 @@ def _hold_out(dataset: Dataset, config: FitConfig) -> tuple[Ints, Ints]:
         raise InputError(
             f"{len(known):,} of {len(dataset):,} rows have a known successor, too few to fit dynamics to",
             where=dataset.name or "dataset",
-            expected=f"about {least:,}: a batch of {config.batch}, and as much beside it as is kept to judge the fit",
+            expected=f"about {least:,}: a batch of {config.batch}, and the rows that are held out",
             fix="collect more rows; TD3+BC and BC need no dynamics (--algo td3bc, or `stacq run --algos td3bc bc`)",
         )
     return np.sort(known[:count]), np.sort(known[count:])

@@ -182,7 +182,7 @@ class ChunkMaker:
         return result
 
     def _boxes(self, anchors: Ints, share: float | None = None) -> tuple[Float32s, Float32s]:
-        """Widened ranges; given their share of a chunk's time, progress is told."""
+        """Widened ranges. With their share of a chunk's time, progress is reported."""
         parts = []
         for block in _blocks(self.s[anchors], self.states):
             parts.append(ranges(self.device.models, jnp.asarray(block), self.actions))

@@ -126,9 +126,9 @@ class _Training:
         self.run.log(f"resumed at step {step}")
         now = arithmetic_of(self.task.world)
         if before and before != now:
-            told = f"it was trained on {before} and goes on with {now}: rounding is different from here on"
-            self.say(f"note: {told}")
-            self.run.log(told)
+            message = f"it was trained on {before} and goes on with {now}: rounding is different from here on"
+            self.say(f"note: {message}")
+            self.run.log(message)
 
     def _advance(self, stretch: Stretch, carry: Carry) -> Carry:
         """From one evaluation to the next, or from where a killed run left off."""
