@@ -18,6 +18,7 @@ BUILT_IN = {
     "stacq": "stacq.algos.stacq",
     "onestep-stacq": "stacq.algos.onestep",
     "td3bc": "stacq.algos.td3bc",
+    "iql": "stacq.algos.iql",
     "bc": "stacq.algos.bc",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
