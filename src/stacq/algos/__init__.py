@@ -20,6 +20,7 @@ BUILT_IN = {
     "td3bc": "stacq.algos.td3bc",
     "iql": "stacq.algos.iql",
     "bc": "stacq.algos.bc",
+    "rebrac": "stacq.algos.rebrac",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 
