@@ -10,12 +10,12 @@ import pytest
 
 from stacq.nn.mlp import (
     MLP,
-    _input_precision,
     _rounded_product,
     each_member,
     frozen_for,
     init_ensemble,
     init_mlp,
+    input_precision,
 )
 
 SIZES = (100, 300, 25, 4)
@@ -161,8 +161,8 @@ def test_inputs_are_multiplied_as_accurately_as_the_device_can(
     """Three TF32 products only where there are any, and not where a precision is in force."""
     monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability=version)])
     three = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
-    assert _input_precision() == (three if split else jax.lax.Precision.HIGHEST)
+    assert input_precision() == (three if split else jax.lax.Precision.HIGHEST)
     with jax.default_matmul_precision("highest"):
-        assert _input_precision() is None
+        assert input_precision() is None
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
-        assert _input_precision() == jax.lax.Precision.HIGHEST
+        assert input_precision() == jax.lax.Precision.HIGHEST

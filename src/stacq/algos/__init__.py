@@ -21,6 +21,7 @@ BUILT_IN = {
     "iql": "stacq.algos.iql",
     "bc": "stacq.algos.bc",
     "rebrac": "stacq.algos.rebrac",
+    "rambo": "stacq.algos.rambo",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 

@@ -37,7 +37,7 @@ class MLP:
     relu_first: bool = field(default=False, metadata={"static": True})
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        x = jnp.matmul(x, self.weights[0], precision=_input_precision()) + self.biases[0]
+        x = jnp.matmul(x, self.weights[0], precision=input_precision()) + self.biases[0]
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
             x = self._bent(x)
             x = (x @ weight if x.dtype == weight.dtype else _rounded_product(x, weight, bias.dtype)) + bias
@@ -129,7 +129,7 @@ def _rounded_backward(
 _rounded_product.defvjp(_rounded_forward, _rounded_backward)
 
 
-def _input_precision() -> jax.lax.Precision | jax.lax.DotAlgorithmPreset | None:
+def input_precision() -> jax.lax.Precision | jax.lax.DotAlgorithmPreset | None:
     """Of the first product. Three TF32 products of split factors are as accurate as one in float32, and faster.
 
     Where a precision is in force (`jax.default_matmul_precision`), that one counts.
