@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "stacq"
 LAYERS = (
     *("core", "tabular", "envs", "policies", "data", "evaluation", "runs"),
-    *("nn", "dynamics", "reach", "algos", "training", "report", "pipeline", "cli"),
+    *("nn", "dynamics", "reach", "stitch", "algos", "training", "report", "pipeline", "cli"),
 )
 AT_THE_TOP = {"__init__.py", "__main__.py", "py.typed"}
 WITHOUT_JAX = (

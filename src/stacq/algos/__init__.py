@@ -18,7 +18,10 @@ BUILT_IN = {
     "stacq": "stacq.algos.stacq",
     "onestep-stacq": "stacq.algos.onestep",
     "td3bc": "stacq.algos.td3bc",
+    "iql": "stacq.algos.iql",
     "bc": "stacq.algos.bc",
+    "rebrac": "stacq.algos.rebrac",
+    "rambo": "stacq.algos.rambo",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 

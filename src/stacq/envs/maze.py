@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from stacq.core.errors import InputError
 from stacq.core.types import Array, Bools, Float32s, Float64s, Floats, Ints
+from stacq.envs.bodies import ARENAS
 from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, WALL, Cell, Maze, load, shipped
 
 
@@ -253,7 +254,7 @@ ENV_IDS = {f"stacq/Maze-{name}-v0": name for name in shipped()}
 def make(env_id: str, **options: Any) -> Any:
     """A registered maze; through Gymnasium where that is installed."""
     if env_id not in ENV_IDS:
-        raise InputError("no such environment", where=env_id, expected=" or ".join(ENV_IDS))
+        raise InputError("no such environment", where=env_id, expected=" or ".join((*ENV_IDS, *ARENAS)))
     if gymnasium is not None:
         return gymnasium.make(env_id, disable_env_checker=True, **options)
     env = MazeEnv(ENV_IDS[env_id], **options)
