@@ -306,6 +306,22 @@ def test_episodes_of_a_single_step_and_a_name() -> None:
     assert found.timeouts.all() and found.episodes == 5 and found.name == "mine"
 
 
+@pytest.mark.parametrize(
+    ("lengths", "ends", "rows"),
+    [([3], ["cut"], "0 to 2"), ([2, 3], ["terminal", "cut"], "2 to 4"), ([2, 3], ["terminal", "timeout"], None)],
+)
+def test_notes_count_unknown_successors_and_name_an_unfinished_episode(
+    lengths: list[int], ends: list[str], rows: str | None
+) -> None:
+    raw = logged(lengths, ends)
+    del raw["next_observations"]
+    found = from_arrays(**raw).notes
+    unfinished = f"the last episode (rows {rows}) is unfinished: kept, and marked cut, neither terminal nor timeout"
+    assert [note for note in found if "unfinished" in note] == ([unfinished] if rows else [])
+    wanted = f"rows without a known successor (ends of episodes): {len(lengths)}, kept and marked so"
+    assert [note for note in found if "known successor" in note] == [wanted]
+
+
 def test_a_blank_successor_at_an_end_is_an_unknown_one() -> None:
     raw = logged([2, 3], ["terminal", "timeout"])
     raw["next_observations"][[1, 4]] = np.nan
