@@ -35,7 +35,10 @@ from stacq.training.train import train
 
 ALGORITHMS = tuple(algos.BUILT_IN)
 # Sizes by the names that configs give them: what a run of seconds takes. Other fields keep their published values.
-SIZES = {"batch": "16", "hidden": "8,8", "model_hidden": "8,8", "rollouts": "40", "rollout_every": "10"}
+SIZES = {
+    **{"batch": "16", "hidden": "8,8", "vae_hidden": "8,8"},
+    **{"model_hidden": "8,8", "rollouts": "40", "rollout_every": "10"},
+}
 TINY = FitConfig(forward_members=2, inverse_members=2, hidden=(16,), max_epochs=2, batch=64)
 
 

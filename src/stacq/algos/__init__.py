@@ -22,6 +22,7 @@ BUILT_IN = {
     "bc": "stacq.algos.bc",
     "rebrac": "stacq.algos.rebrac",
     "rambo": "stacq.algos.rambo",
+    "bcq": "stacq.algos.bcq",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 
