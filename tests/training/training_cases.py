@@ -35,7 +35,10 @@ from stacq.training.train import train
 
 ALGORITHMS = tuple(algos.BUILT_IN)
 # Sizes by the names that configs give them: what a run of seconds takes. Other fields keep their published values.
-SIZES = {"batch": "16", "hidden": "8,8"}
+SIZES = {
+    **{"batch": "16", "hidden": "8,8"},
+    **{"channels": "8", "horizon": "4", "noise_steps": "3", "plans": "2"},  # of planners
+}
 TINY = FitConfig(forward_members=2, inverse_members=2, hidden=(16,), max_epochs=2, batch=64)
 
 
