@@ -38,6 +38,7 @@ ALGORITHMS = tuple(algos.BUILT_IN)
 SIZES = {
     **{"batch": "16", "hidden": "8,8", "vae_hidden": "8,8"},
     **{"model_hidden": "8,8", "rollouts": "40", "rollout_every": "10"},
+    **{"channels": "8", "horizon": "4", "noise_steps": "3", "plans": "2"},  # of planners
 }
 TINY = FitConfig(forward_members=2, inverse_members=2, hidden=(16,), max_epochs=2, batch=64)
 

@@ -23,6 +23,7 @@ BUILT_IN = {
     "rebrac": "stacq.algos.rebrac",
     "rambo": "stacq.algos.rambo",
     "bcq": "stacq.algos.bcq",
+    "diffuser": "stacq.algos.diffuser",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 
