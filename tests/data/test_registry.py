@@ -25,7 +25,7 @@ PAPER = [f"{body}-{kind}-v2" for body in ("hopper", "walker2d", "halfcheetah")
 def test_every_dataset_of_the_paper_is_known(name: str) -> None:
     info = find(name)
     assert info.remote and info.remote.endswith(".hdf5")
-    assert (info.env_id is None) == name.startswith("antmaze")
+    assert info.env_id is not None and info.env_id.startswith("stacq/AntMaze-") == name.startswith("antmaze")
     assert info.resets_after_terminal == (not name.startswith("antmaze"))
 
 
