@@ -35,7 +35,21 @@ from stacq.training.train import train
 
 ALGORITHMS = tuple(algos.BUILT_IN)
 # Sizes by the names that configs give them: what a run of seconds takes. Other fields keep their published values.
-SIZES = {"batch": "16", "hidden": "8,8"}
+SIZES = {
+    "batch": "16",
+    "hidden": "8,8",
+    "iterations": "2",
+    "forward_hidden": "8",
+    "forward_members": "2",
+    "forward_elites": "1",
+    "forward_epochs": "5",
+    "value_fit_steps": "40",
+    "value_hidden": "8",
+    "inverse_fit_steps": "10",
+    "inverse_width": "8",
+    "reward_fit_steps": "10",
+    "reward_hidden": "8",
+}
 TINY = FitConfig(forward_members=2, inverse_members=2, hidden=(16,), max_epochs=2, batch=64)
 
 

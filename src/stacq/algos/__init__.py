@@ -19,6 +19,7 @@ BUILT_IN = {
     "onestep-stacq": "stacq.algos.onestep",
     "td3bc": "stacq.algos.td3bc",
     "bc": "stacq.algos.bc",
+    "mbts": "stacq.algos.mbts",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 
