@@ -24,6 +24,7 @@ BUILT_IN = {
     "rambo": "stacq.algos.rambo",
     "bcq": "stacq.algos.bcq",
     "diffuser": "stacq.algos.diffuser",
+    "mbts": "stacq.algos.mbts",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 
