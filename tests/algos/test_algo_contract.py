@@ -13,10 +13,10 @@ from teaching import same
 from training_cases import made_task, options
 
 from stacq import algos
-from stacq.algos.world import gather
+from stacq.algos.world import draw_rows, gather
 from stacq.policies import Policy
 from stacq.training.evaluations import policies_of
-from stacq.training.loop import Carry, advance, draw_rows, init_states, zero_sums
+from stacq.training.loop import Carry, advance, init_states, zero_sums
 from stacq.training.task import Task
 
 ROOT = Path(__file__).parents[2]
@@ -73,7 +73,7 @@ def test_updates_keep_shapes_and_types(name: str) -> None:
         assert jax.tree.map(form, after) == jax.tree.map(form, state)
         assert {form(each) for each in metrics.values()} == {((), "float32")}
     if made.algorithm.value is not None:
-        seen = jax.ShapeDtypeStruct((7, made.sizes.state), jnp.float32)
+        seen = jax.eval_shape(lambda: jnp.zeros((7, made.sizes.state)))
         found = jax.eval_shape(made.algorithm.value, state, seen, made.world, made.config)
         assert form(found) == ((7,), "float32")
 
