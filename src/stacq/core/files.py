@@ -104,7 +104,7 @@ def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[N
         yield
     finally:
         with contextlib.suppress(OSError):
-            lock.unlink()  # before it is let go of: whoever waits for it sees that it is gone, and makes another
+            lock.unlink()  # before its release: a process that waits sees that it is gone, and makes another
         flock(descriptor, "LOCK_UN")  # a forked child may have the same file open
         os.close(descriptor)
 
@@ -132,9 +132,9 @@ def json_text(value: Any) -> str:
 
 
 def save_tensors(path: Path, arrays: Mapping[str, Array], metadata: dict[str, str] | None = None) -> None:
-    """A safetensors file, for a place that is hidden still.
+    """A safetensors file, in a place that is still hidden.
 
-    The library tells a full disk in a class of its own, and lets nobody else read what it wrote.
+    The library raises a class of its own for a full disk, and makes files that only their owner can read.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file

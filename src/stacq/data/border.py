@@ -1,6 +1,6 @@
 """Where raw arrays become a Dataset: every check on outside data is made here, once.
 
-Readers of file formats hand over a mapping of plain arrays under D4RL's names; nothing past this
+Readers of file formats give a mapping of plain arrays under D4RL's names; nothing past this
 module looks for NaN, ragged lengths or missing ends again.
 """
 

@@ -26,7 +26,7 @@ PATIENCE = 10  # times as long by the clock as by the processor, for slow disks 
 CLOSING = 5  # seconds of computing
 REASON = 200  # characters
 
-_idle: dict[int, list["Server"]] = {}  # by the process that started them: a fork must not speak into its parent's pipes
+_idle: dict[int, list["Server"]] = {}  # by the process that started them: a fork must not use its parent's pipes
 
 
 class Unreadable(RuntimeError):

@@ -21,7 +21,7 @@ from stacq.nn.mlp import MLP, init_ensemble
 
 HELD_OUT_SHARE, HELD_OUT_ROWS = 0.05, 20_000  # kept from every member, whichever is less
 RECIPE = "recipe for dynamics"
-MOST = 1_000_000  # epochs, members or rows of a batch: nobody waits for more, and no memory holds it
+MOST = 1_000_000  # epochs, members or rows of a batch: more would take too long and too much memory
 MIN_STEP_SCALE = 1e-6  # of a dimension that no step of the data moves
 
 

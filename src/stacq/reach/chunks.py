@@ -100,7 +100,7 @@ class ChunkMaker:
         self.index: BoxIndex | None = None
 
     def prepare(self, path: Path, held_out: Ints | None) -> Mapping[str, Any]:
-        """The test, calibrated if asked, and how known pairs fare in it.
+        """The test, calibrated if asked, and its result for known pairs.
 
         An earlier run's is taken over from `path`: all chunks must be tested alike. Where it cannot be read, neither
         can they be trusted.

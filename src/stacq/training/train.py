@@ -162,7 +162,7 @@ class _Training:
         return self.scorer.take(carry.state, stretch.last, self.watchdog.alive)
 
     def _save(self, carry: Carry, *, at_once: bool = False) -> None:
-        """A checkpoint, if it is time for one; whoever asked the run to stop gets one, and then it stops."""
+        """A checkpoint, if it is time for one, or if the run was asked to stop; then it stops."""
         if at_once or self.stop.asked or time.monotonic() - self.saved >= self.schedule.checkpoint_seconds:
             tree = carry, jnp.asarray(self.watchdog.alive)
             save_checkpoint(self.run.directory / CHECKPOINTS, int(carry.step), tree, arithmetic_of(self.task))
