@@ -24,8 +24,8 @@ def models() -> Models:
     return random_dynamics(0, [-1.0] * AXES["A"], [1.0] * AXES["A"], state=AXES["S"], members=AXES["F"]).models
 
 
-def array(axes: str) -> jax.Array:
-    return jnp.zeros(tuple(AXES[axis] for axis in axes.split()))
+def array(axes: str) -> Any:
+    return jax.eval_shape(lambda: jnp.zeros([AXES[axis] for axis in axes.split()]))
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_updates_keep_shapes_and_types(name: str) -> None:
         assert jax.tree.map(form, after) == jax.tree.map(form, state)
         assert {form(each) for each in metrics.values()} == {((), "float32")}
     if made.algorithm.value is not None:
-        seen = jnp.zeros((7, made.sizes.state))
+        seen = jax.eval_shape(lambda: jnp.zeros((7, made.sizes.state)))
         found = jax.eval_shape(made.algorithm.value, state, seen, made.world, made.config)
         assert form(found) == ((7,), "float32")
 

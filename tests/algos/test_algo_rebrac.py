@@ -174,7 +174,8 @@ TAUGHT_BY: dict[str, dict[str, set[str]]] = {
 
 @cache
 def first_state() -> rebrac.State:
-    return INIT(jax.random.key(3), Sizes(S, A), TINY)
+    state: rebrac.State = INIT(jax.random.key(3), Sizes(S, A), TINY)
+    return state
 
 
 @pytest.mark.parametrize("name", TAUGHT_BY)

@@ -186,7 +186,7 @@ def test_goals_are_drawn_as_d4rl_draws_them(name: str) -> None:
 def test_a_points_goal_is_exact_and_an_ants_belongs_to_the_episode() -> None:
     point, ant = (make_env(f"stacq/{kind}Maze-umaze-v0").unwrapped for kind in ("Point", "Ant"))
     point.reset(seed=3)
-    assert point.goal == pytest.approx((0.8, 0.8))
+    assert point.goal == pytest.approx((1, 1))
     goals = [(ant.reset(seed=seed), ant.goal)[1] for seed in (5, 6, 5)]
     assert goals[0] == goals[2] != goals[1]
     np.random.seed(0)  # noqa: NPY002 (D4RL draws from it; here it must not count)
@@ -196,11 +196,11 @@ def test_a_points_goal_is_exact_and_an_ants_belongs_to_the_episode() -> None:
 
 @pytest.mark.parametrize("name", ARENAS)
 def test_starts_have_d4rls_noise(name: str) -> None:
-    env, arena = make_env(name).unwrapped, ARENAS[name]
+    env = make_env(name).unwrapped
     size = len(env.data.qpos)
     states = np.array([env.reset(seed=seed)[0] for seed in range(200)])
     middle = np.array(env.simulation.model.qpos0)
-    middle[:2] = arena.body.grid.centre(arena.start)
+    middle[:2] = (0, 0) if size > 2 else (3, 1) if "umaze" in name else (1, 1)
     away = states[:, :size] - middle
     straight = [i for i in range(size) if size == 2 or not 3 <= i < 7]
     assert 0.09 < np.abs(away[:, straight]).max() <= 0.1

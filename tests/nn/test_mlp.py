@@ -12,6 +12,7 @@ from stacq.nn.mlp import (
     MLP,
     _rounded_product,
     each_member,
+    each_member_of_each,
     frozen_for,
     init_ensemble,
     init_mlp,
@@ -64,6 +65,13 @@ def test_the_key_decides_and_members_differ() -> None:
     for ours, same, another in zip(first.weights, again.weights, other.weights, strict=True):
         np.testing.assert_array_equal(ours, same)
         assert not np.array_equal(ours, another) and not np.array_equal(ours[0], ours[1])
+
+
+def test_a_row_and_each_of_its_many_are_the_joined_inputs() -> None:
+    ensemble = init_ensemble(jax.random.key(0), 2, (5, 8, 3))
+    s, many = jax.random.normal(jax.random.key(1), (4, 3)), jax.random.normal(jax.random.key(2), (4, 6, 2))
+    wide = jnp.concatenate([jnp.broadcast_to(s[:, None], (4, 6, 3)), many], axis=-1)
+    np.testing.assert_allclose(each_member_of_each(ensemble, s, many), each_member(ensemble, wide), atol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(3, 2), [3, 5, 2]])

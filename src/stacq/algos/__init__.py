@@ -22,6 +22,9 @@ BUILT_IN = {
     "bc": "stacq.algos.bc",
     "rebrac": "stacq.algos.rebrac",
     "rambo": "stacq.algos.rambo",
+    "bcq": "stacq.algos.bcq",
+    "diffuser": "stacq.algos.diffuser",
+    "mbts": "stacq.algos.mbts",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 

@@ -120,8 +120,9 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
     and s' together.
     """
     del world
+    assert state.critic.target is not None
     adam = optax.adam(cfg.learning_rate)
-    q = member_values(state.critic.target, batch.s, batch.a).min(axis=0)  # type: ignore[arg-type]
+    q = member_values(state.critic.target, batch.s, batch.a).min(axis=0)
     value, metrics = descend(state.value, lambda net: value_loss(net, batch, q, cfg), adam)
     v, v_next = jnp.split(state_value(value.network, jnp.concatenate([batch.s, batch.s_next])), 2)
     weight, y = advantage_weight(q - v, cfg), target(batch, v_next, cfg)

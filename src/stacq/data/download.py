@@ -188,7 +188,7 @@ def _other_ways(info: DatasetInfo) -> str:
     regenerated = f"stacq/{info.name.rsplit('-v', 1)[0]}-v0"
     if regenerated in DATASETS:
         ways.append(f"make similar data with `stacq data generate {regenerated}`")
-    elif info.minari:
+    if info.minari:
         ways.append(f"use similar data from `minari download {info.minari}`")
     return f"{', '.join(ways[:-1])}, or {ways[-1]}"
 

@@ -21,7 +21,8 @@ class Body:
     frame_skip: int  # steps of the simulator for each action
     strength: float  # what an action of 1 asks of a motor
     fastest: float | None  # velocities are cut off there before each step
-    goal_noise: tuple[float, ...]  # a goal lies beyond its cell's middle by the sum of even draws up to these
+    off_centre: float  # along each axis: where episodes begin and end, seen from a cell's middle
+    goal_noise: tuple[float, ...]  # a goal lies beyond that by the sum of even draws up to these
     limits: dict[str, int]  # steps of an episode, by layout
     cells: dict[str, tuple[Cell, Cell]]  # of start and goal, by layout
 
@@ -141,6 +142,7 @@ ANT = Body(
     frame_skip=5,
     strength=30.0,
     fastest=None,
+    off_centre=0.0,
     goal_noise=(1.0, 0.5),
     limits={"umaze": 700, "medium": 1000, "large": 1000},
     cells={layout.name: (layout.start, layout.goal) for layout in LAYOUTS.values()},
@@ -152,6 +154,7 @@ POINT = Body(
     frame_skip=1,
     strength=1.0,
     fastest=5.0,
+    off_centre=0.2,  # at whole numbers, as in maze2d
     goal_noise=(),
     limits={"umaze": 300, "medium": 600, "large": 800},
     cells={
@@ -183,16 +186,21 @@ class Arena:
         """Steps of an episode."""
         return self.body.limits[self.layout.name]
 
+    def spot(self, cell: Cell) -> tuple[float, float]:
+        """Where in a cell episodes begin and end, but for noise."""
+        x, y = self.body.grid.centre(cell)
+        return x + self.body.off_centre, y + self.body.off_centre
+
     @property
     def usual_goal(self) -> tuple[float, float]:
         """The mean of the goals that are drawn for evaluations."""
-        x, y = self.body.grid.centre(self.goal)
+        x, y = self.spot(self.goal)
         shift = sum(self.body.goal_noise) / 2
         return x + shift, y + shift
 
     def goal_in(self, cell: Cell, rng: np.random.Generator) -> tuple[float, float]:
-        """A goal as D4RL draws it: past the cell's middle, and never below 0 where there is any chance in it."""
-        x, y = self.body.grid.centre(cell)
+        """A goal as D4RL draws it: past the cell's spot, and never below 0 where there is any chance in it."""
+        x, y = self.spot(cell)
         for most in self.body.goal_noise:
             dx, dy = rng.uniform(0.0, most, 2).tolist()
             x, y = x + dx, y + dy

@@ -69,8 +69,8 @@ class Simulation:
         self._forward(self.model, self.data)
 
     def begin(self, cell: Cell, rng: np.random.Generator) -> None:
-        """At rest in the middle of a cell, but for D4RL's noise on positions and velocities."""
+        """At rest at the spot of a cell, but for D4RL's noise on positions and velocities."""
         qpos = np.array(self.model.qpos0)
-        qpos[:2] = self.arena.body.grid.centre(cell)
+        qpos[:2] = self.arena.spot(cell)
         qpos += rng.uniform(-RESET_NOISE, RESET_NOISE, len(qpos))
         self.place(qpos, RESET_NOISE * rng.standard_normal(len(self.qvel)))

@@ -1,6 +1,9 @@
 """How trajectories are stitched; the defaults are those of the authors' code."""
 
+import math
 from dataclasses import dataclass
+
+from stacq.core.errors import InputError, check_seed, check_whole
 
 MANY_ROWS = 900_000  # from here on the inverse model is a wide one
 WIDE, NARROW = 750, 128
@@ -69,3 +72,19 @@ class StitchConfig:
     value: ValueConfig = ValueConfig()
     inverse: InverseConfig = InverseConfig()
     reward: RewardConfig = RewardConfig()
+
+
+def check_config(config: StitchConfig) -> None:
+    """Refuse numbers that would stitch nothing, or use members that are not there."""
+    where = "stitching"
+    forward, limit = config.forward, 2**31 - 1
+    check_seed(config.seed, where=where)
+    check_whole(f"{config.iterations} iterations", config.iterations, 1, 1000, where=where)
+    check_whole(f"a limit of {config.limit} steps", config.limit, 1, limit, where=where)
+    check_whole(f"{forward.members} forward members", forward.members, 1, 1000, where=where)
+    expected = f"at least one, and at most the {forward.members} members"
+    check_whole(f"{forward.elites} elites", forward.elites, 1, forward.members, where=where, expected=expected)
+    for name in ("radius", "least_gain"):
+        value = getattr(config, name)
+        if not (math.isfinite(value) and value >= 0):
+            raise InputError(f"{name} is {value}", where=where, expected="a finite number from 0", fix="try 0.1")

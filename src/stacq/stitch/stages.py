@@ -17,7 +17,7 @@ from stacq.core.reading import read_text
 from stacq.core.staging import sweep
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5, write_hdf5
-from stacq.stitch.config import StitchConfig
+from stacq.stitch.config import StitchConfig, check_config
 from stacq.stitch.inverse import Steps, made_up, unscaled
 from stacq.stitch.jumps import best_jumps, usual_radius
 from stacq.stitch.models import StitchModels, made_models
@@ -35,6 +35,7 @@ def stitched(dataset: Dataset, config: StitchConfig, say: Say = lambda text: Non
 
     After a kill the same call goes on behind the last finished model or iteration, and ends in the same data.
     """
+    check_config(config)
     places = [stitched_at(dataset, config, iteration) for iteration in range(1, config.iterations + 1)]
     sweep(places[0].parent)
     done = max((number for number, place in enumerate(places, 1) if place.exists()), default=0)

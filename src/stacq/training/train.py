@@ -124,7 +124,7 @@ class _Training:
     def _note_resumed(self, step: int, before: str) -> None:
         self.say(f"going on from step {step:,} of {self.total:,}")
         self.run.log(f"resumed at step {step}")
-        now = arithmetic_of(self.task.world)
+        now = arithmetic_of(self.task)
         if before and before != now:
             message = f"it was trained on {before} and goes on with {now}: rounding is different from here on"
             self.say(f"note: {message}")
@@ -165,7 +165,7 @@ class _Training:
         """A checkpoint, if it is time for one, or if the run was asked to stop; then it stops."""
         if at_once or self.stop.asked or time.monotonic() - self.saved >= self.schedule.checkpoint_seconds:
             tree = carry, jnp.asarray(self.watchdog.alive)
-            save_checkpoint(self.run.directory / CHECKPOINTS, int(carry.step), tree, arithmetic_of(self.task.world))
+            save_checkpoint(self.run.directory / CHECKPOINTS, int(carry.step), tree, arithmetic_of(self.task))
             self.saved = time.monotonic()
         self.stop.deliver()
 
