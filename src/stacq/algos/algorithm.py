@@ -43,11 +43,13 @@ class Shown:
     """How an algorithm wants to see the data."""
 
     normalise: bool = True  # states, to mean 0 and deviation 1
-    reward_scale: Literal["none", "return-range"] = "none"  # or 1000 / (best - worst return of an episode)
+    reward_scale: float | Literal["none", "return-range"] = "none"  # or 1000 / (best - worst return of an episode)
     reward_shift: float = 0.0  # added after the scale
 
     def scale(self, dataset: Dataset) -> float:
         """What rewards are multiplied by."""
+        if not isinstance(self.reward_scale, str):
+            return self.reward_scale
         spread = float(np.ptp(dataset.returns)) if self.reward_scale == "return-range" else 0.0
         return RETURN_RANGE / spread if spread > 0 else 1.0
 

@@ -56,7 +56,7 @@ def pack_rows(s: ArrayLike, a: ArrayLike, r: ArrayLike, s_next: ArrayLike, done:
 
 
 class Extras(NamedTuple):
-    """Reachable states beside the own successor, of every anchor: flat rows and offsets."""
+    """Reachable states of every anchor, without the own successor: flat rows and offsets."""
 
     start: jax.Array  # [N]
     size: jax.Array  # [N]
@@ -108,7 +108,7 @@ class Batch(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Reachable pairs of a batch beside the own ones, in a fixed number of slots."""
+    """Reachable pairs of a batch in addition to the own ones, in a fixed number of slots."""
 
     anchor: jax.Array  # [E] place of the anchor in the batch, B in unused slots
     member: jax.Array  # [E] row whose next state is reachable from it
@@ -127,7 +127,7 @@ def gather(rows: Rows, index: jax.Array) -> Batch:
 
 
 def draw_pairs(extras: Extras, index: jax.Array, key: jax.Array, slots: int) -> Pairs:
-    """The reachable pairs of the anchors `index`, [B], beside the own ones.
+    """The reachable pairs of the anchors `index`, [B], without the own ones.
 
     More than `slots` of them are thinned to exactly `slots`: every k-th from a random start, so that each pair is
     kept with the same probability and none twice, and counts for those left out. Padding every set to the longest
@@ -289,7 +289,7 @@ def _extras(sets: ReachableSets, dynamics: Dynamics, actions: Float32s | None) -
 
 
 def pair_slots(sets: ReachableSets, batch: int, *, seed: int = 0, draws: int = 2000) -> int:
-    """Slots beside the own pairs that 95 of 100 batches fit into, but no more than the batch; rounded up to 64s.
+    """The slots, without the own pairs, that 95 of 100 batches need, but no more than the batch; rounded up to 64s.
 
     What does not fit is thinned without bias (`draw_pairs`), and every slot costs time in every step.
     """

@@ -126,9 +126,9 @@ class _Training:
         self.run.log(f"resumed at step {step}")
         now = arithmetic_of(self.task)
         if before and before != now:
-            told = f"it was trained on {before} and goes on with {now}: rounding is different from here on"
-            self.say(f"note: {told}")
-            self.run.log(told)
+            message = f"it was trained on {before} and goes on with {now}: rounding is different from here on"
+            self.say(f"note: {message}")
+            self.run.log(message)
 
     def _advance(self, stretch: Stretch, carry: Carry) -> Carry:
         """From one evaluation to the next, or from where a killed run left off."""
@@ -162,7 +162,7 @@ class _Training:
         return self.scorer.take(carry.state, stretch.last, self.watchdog.alive)
 
     def _save(self, carry: Carry, *, at_once: bool = False) -> None:
-        """A checkpoint, if it is time for one; whoever asked the run to stop gets one, and then it stops."""
+        """A checkpoint, if it is time for one, or if the run was asked to stop; then it stops."""
         if at_once or self.stop.asked or time.monotonic() - self.saved >= self.schedule.checkpoint_seconds:
             tree = carry, jnp.asarray(self.watchdog.alive)
             save_checkpoint(self.run.directory / CHECKPOINTS, int(carry.step), tree, arithmetic_of(self.task))
