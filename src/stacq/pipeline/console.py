@@ -101,7 +101,7 @@ def describe_plan(plan: Plan, directory: Path) -> str:
     shown += f", rewards times {scale:.3g}" if scale != 1 else ""
     shown += f", rewards {shift:+g}" if shift else ""
     lines = [f"{text}; {shown}", f"settings: {settings_text(config)}"]
-    if plan.algorithm.needs.rounds or plan.options.precision != "auto":
+    if plan.dynamics is not None or plan.algorithm.needs.frozen or plan.options.precision != "auto":
         lines.append(precision_text(plan.options.precision, jax.default_backend()))
     return "\n".join([*lines, f"run directory: {directory}"])
 
