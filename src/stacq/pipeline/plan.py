@@ -9,8 +9,8 @@ from typing import Any
 
 from stacq import algos
 from stacq.algos.algorithm import Algorithm
+from stacq.algos.pairs import own_only, pair_slots
 from stacq.algos.settings import Preset, changed, preset, recommended
-from stacq.algos.world import own_only, pair_slots
 from stacq.core.errors import InputError, check_name, check_whole
 from stacq.core.files import fitting
 from stacq.core.normaliser import Normaliser
