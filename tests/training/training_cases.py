@@ -116,9 +116,9 @@ def run_job(
     listener: Listener | None = None,
     say: Callable[[str], None] = print,
 ) -> Trained:
-    """The stages after the models."""
-    work = Work(chosen, reporter=Told(say, listener), out=out, workers=workers)
-    trained = with_policies(with_actions(with_data(work))).trained
+    """The stages after the models; an algorithm makes its own data in silence."""
+    work = dataclasses.replace(with_data(Work(chosen, out=out, workers=workers)), reporter=Told(say, listener))
+    trained = with_policies(with_actions(work)).trained
     assert trained is not None
     return trained
 
