@@ -46,7 +46,7 @@ SIZES = {
     "value_fit_steps": "40",
     "value_hidden": "8",
     "inverse_fit_steps": "10",
-    "inverse_width": "8",
+    "inverse_narrow": "8",
     "reward_fit_steps": "10",
     "reward_hidden": "8",
 }

@@ -31,7 +31,7 @@ class Config:
     iterations: int = field(default=5, metadata=STATIC)  # of stitching
     radius: float = field(default=0.0, metadata=STATIC)  # between raw states; 0: half a median step of the data
     least_gain: float = field(default=0.1, metadata=STATIC)  # a new episode's return, in shares of the old one's size
-    data_seed: int = field(default=0, metadata=STATIC)  # of everything before the cloning
+    data_seed: int = field(default=1, metadata=STATIC)  # of everything before the cloning
     forward_members: int = field(default=7, metadata=STATIC)
     forward_elites: int = field(default=5, metadata=STATIC)
     forward_hidden: tuple[int, ...] = field(default=(200, 200, 200, 200), metadata=STATIC)
@@ -44,7 +44,8 @@ class Config:
     discount: float = field(default=0.99, metadata=STATIC)
     tau: float = field(default=0.005, metadata=STATIC)
     inverse_fit_steps: int = field(default=400_000, metadata=STATIC)
-    inverse_width: int = field(default=0, metadata=STATIC)  # 0: 750 from 900,000 rows on, otherwise 128
+    inverse_width: int = field(default=750, metadata=STATIC)  # of both layers, from 900,000 rows on
+    inverse_narrow: int = field(default=128, metadata=STATIC)  # with fewer rows
     inverse_rate: float = field(default=1e-4, metadata=STATIC)
     reward_fit_steps: int = field(default=500_000, metadata=STATIC)
     reward_hidden: tuple[int, ...] = field(default=(512, 512), metadata=STATIC)
@@ -88,7 +89,7 @@ def stitching(dataset: Dataset, cfg: Config) -> StitchConfig:
             cfg.forward_patience,
         ),
         value=ValueConfig(cfg.value_fit_steps, cfg.value_hidden, cfg.value_rate, cfg.discount, cfg.tau),
-        inverse=InverseConfig(cfg.inverse_fit_steps, cfg.inverse_width, cfg.inverse_rate),
+        inverse=InverseConfig(cfg.inverse_fit_steps, cfg.inverse_width, cfg.inverse_narrow, cfg.inverse_rate),
         reward=RewardConfig(cfg.reward_fit_steps, cfg.reward_hidden, cfg.reward_rate),
     )
 
