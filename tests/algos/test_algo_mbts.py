@@ -39,6 +39,8 @@ def test_published_settings(body: str, radius: float, kind: str) -> None:
     assert (cfg.discount, cfg.tau) == (0.99, 0.005)
     assert (cfg.inverse_fit_steps, cfg.inverse_rate) == (400_000, 1e-4)
     assert (cfg.reward_fit_steps, cfg.reward_hidden, cfg.reward_rate) == (500_000, (512, 512), 1e-4)
+    other = preset(ALGORITHM, f"{body}-{kind}-v2", variant="between-episodes").config
+    assert other == replace(cfg, between_only=True)
     small = preset(ALGORITHM, f"{body}-{kind}-v2", small=True).config
     assert small.radius == radius and small.steps < cfg.steps and small.value_fit_steps < cfg.value_fit_steps
 

@@ -10,7 +10,7 @@ import jax
 import optax
 
 from stacq.algos import bc
-from stacq.algos.algorithm import STATIC, Algorithm, Metrics, Needs, Phase, Settings, Shown, Sizes
+from stacq.algos.algorithm import PAPER, STATIC, Algorithm, Metrics, Needs, Phase, Settings, Shown, Sizes, Variant
 from stacq.algos.bc import State
 from stacq.algos.world import Batch, World
 from stacq.data.dataset import Dataset
@@ -30,6 +30,7 @@ class Config:
     learning_rate: float = 1e-3
     iterations: int = field(default=5, metadata=STATIC)  # of stitching
     radius: float = field(default=0.0, metadata=STATIC)  # between raw states; 0: half a median step of the data
+    between_only: bool = field(default=False, metadata=STATIC)  # whether a stitch must lead to another episode
     least_gain: float = field(default=0.1, metadata=STATIC)  # a new episode's return, in shares of the old one's size
     data_seed: int = field(default=1, metadata=STATIC)  # of everything before the cloning
     forward_members: int = field(default=7, metadata=STATIC)
@@ -77,6 +78,7 @@ def stitching(dataset: Dataset, cfg: Config) -> StitchConfig:
     return StitchConfig(
         iterations=cfg.iterations,
         radius=cfg.radius,
+        between_only=cfg.between_only,
         least_gain=cfg.least_gain,
         limit=int(dataset.lengths.max()) if task is None else task.max_episode_steps,
         seed=cfg.data_seed,
@@ -134,6 +136,10 @@ ALGORITHM = Algorithm(
     needs=Needs(successors=False, data=stitched_data),
     shown={"locomotion": Shown(normalise=False), "antmaze": Shown(normalise=False, reward_shift=-1.0)},
     published=PUBLISHED,
+    variants={
+        "paper": PAPER,
+        "between-episodes": Variant("no stitches within an episode, which may circle", {"between_only": True}),
+    },
     small=SMALL,
     maze={**SMALL, "steps": 5_000, "batch": 128, "hidden": (64, 64), "value_fit_steps": 5_000, "radius": 0.3},
 )

@@ -65,6 +65,7 @@ class StitchConfig:
 
     iterations: int = 5
     radius: float = 0.0  # Euclidean, between raw states; 0: half the median length of a step of the data
+    between_only: bool = False  # whether a stitch must lead to another episode
     least_gain: float = 0.1  # share of its size by which the return of an episode must grow
     limit: int = 1000  # steps of an episode
     seed: int = 0
