@@ -79,7 +79,8 @@ def one_iteration(
     """A new value, new trajectories, and of these the ones whose return grew enough."""
     k_value, k_made = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), iteration))
     value = fit_value(dataset, config.value, k_value)
-    jumps = best_jumps(dataset, models.forward, least_values(value, dataset.next_observations), config.radius)
+    promised = least_values(value, dataset.next_observations)
+    jumps = best_jumps(dataset, models.forward, promised, config.radius, between_only=config.between_only)
     paths = traced(dataset, jumps, config.limit)
     steps = Steps(*(
         each[which[paths.stitched]]
