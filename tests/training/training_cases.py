@@ -35,7 +35,14 @@ from stacq.training.train import train
 
 ALGORITHMS = tuple(algos.BUILT_IN)
 # Sizes by the names that configs give them: what a run of seconds takes. Other fields keep their published values.
-SIZES = {"batch": "16", "hidden": "8,8"}
+SIZES = {
+    **{"batch": "16", "hidden": "8,8", "vae_hidden": "8,8"},
+    **{"model_hidden": "8,8", "rollouts": "40", "rollout_every": "10"},
+    **{"channels": "8", "horizon": "4", "noise_steps": "3", "plans": "2"},  # of planners
+    **{"iterations": "2", "forward_hidden": "8", "forward_members": "2", "forward_elites": "1"},
+    **{"forward_epochs": "5", "value_fit_steps": "40", "value_hidden": "8"},
+    **{"inverse_fit_steps": "10", "inverse_width": "8", "reward_fit_steps": "10", "reward_hidden": "8"},
+}
 TINY = FitConfig(forward_members=2, inverse_members=2, hidden=(16,), max_epochs=2, batch=64)
 
 

@@ -41,7 +41,7 @@ def weight_of_values(alpha: jax.Array | float, q: jax.Array) -> jax.Array:
 
 
 def overflow_of(pairs: Pairs, slots: int) -> Metrics:
-    """Reachable pairs of a batch beside the own ones, and whether they were more than fit."""
+    """Reachable pairs of a batch in addition to the own ones, and whether there were more than the slots hold."""
     return {"pairs": pairs.total.astype(jnp.float32), "overflow": (pairs.total > slots).astype(jnp.float32)}
 
 

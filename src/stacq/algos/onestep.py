@@ -39,7 +39,7 @@ class Config:
     layer_norm: bool = field(default=False, metadata=STATIC)
     reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
     alpha: float = 0.1  # weight of the value against the pull to the best state
-    action_pull: float = 0.0  # to the action that leads there, beside the pull to the state; in units of alpha
+    action_pull: float = 0.0  # to the action that leads there, in addition to the pull to the state; in units of alpha
     discount: float = 0.99
     tau: float = 0.005
     learning_rate: float = 3e-4

@@ -105,7 +105,13 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
 
 
 KINDS = {int: "a whole number from 1", float: "a finite number from 0", bool: "true or false"}
-LIMITS = {"discount": "a number from 0 to 1", "tau": "a number above 0 and up to 1"}
+LIMITS = {
+    "discount": "a number from 0 to 1",
+    "tau": "a number above 0 and up to 1",
+    "expectile": "a number above 0 and below 1",
+    "dropout": "a number from 0 and below 1",
+}
+LEFT_OUT = {("tau", 0.0), ("expectile", 0.0), ("expectile", 1.0), ("dropout", 1.0)}  # ends of these ranges
 
 
 def _count(text: str) -> int:
@@ -116,6 +122,6 @@ def _count(text: str) -> int:
 
 
 def _within(name: str, value: float) -> float:
-    if not math.isfinite(value) or value < 0 or (name in LIMITS and value > 1) or (name == "tau" and value == 0):
+    if not math.isfinite(value) or value < 0 or (name in LIMITS and value > 1) or (name, value) in LEFT_OUT:
         raise ValueError
     return value

@@ -1,6 +1,6 @@
 """What every update reads and none changes: the data on the device, the frozen models, the reachable sets."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -56,7 +56,7 @@ def pack_rows(s: ArrayLike, a: ArrayLike, r: ArrayLike, s_next: ArrayLike, done:
 
 
 class Extras(NamedTuple):
-    """Reachable states beside the own successor, of every anchor: flat rows and offsets."""
+    """Reachable states of every anchor, without the own successor: flat rows and offsets."""
 
     start: jax.Array  # [N]
     size: jax.Array  # [N]
@@ -77,6 +77,7 @@ class World:
     extras: Extras | None
     recorded: jax.Array | None = None  # [N] bool, whether a row's s_next was recorded; none where all anchors' were
     prepared: Any = None  # what the algorithm computed from the whole data before the training, a tree of arrays
+    precision: Precision = field(default="float32", metadata={"static": True})  # of what does not learn in an update
 
     def forward(self, s: jax.Array, a: jax.Array) -> jax.Array:
         """f(s, a): the ensemble's mean prediction of the next state, [..., S]; `a` in [-1, 1]."""
@@ -86,6 +87,13 @@ class World:
         """Every member's prediction, [F, ..., S]."""
         assert self.ensemble is not None
         return s + each_member(self.ensemble, jnp.concatenate([s, a], axis=-1)).astype(s.dtype)
+
+    def frozen(self, network: MLP) -> MLP:
+        """A network to compare many candidates with, for which no gradient is asked: multiplied as `precision` says.
+
+        Sums are float32 on every device: values that are compared are close to each other.
+        """
+        return replace(frozen_for(jax.default_backend(), network, self.precision), biases=network.biases)
 
 
 class Batch(NamedTuple):
@@ -100,7 +108,7 @@ class Batch(NamedTuple):
 
 
 class Pairs(NamedTuple):
-    """Reachable pairs of a batch beside the own ones, in a fixed number of slots."""
+    """Reachable pairs of a batch in addition to the own ones, in a fixed number of slots."""
 
     anchor: jax.Array  # [E] place of the anchor in the batch, B in unused slots
     member: jax.Array  # [E] row whose next state is reachable from it
@@ -119,7 +127,7 @@ def gather(rows: Rows, index: jax.Array) -> Batch:
 
 
 def draw_pairs(extras: Extras, index: jax.Array, key: jax.Array, slots: int) -> Pairs:
-    """The reachable pairs of the anchors `index`, [B], beside the own ones.
+    """The reachable pairs of the anchors `index`, [B], without the own ones.
 
     More than `slots` of them are thinned to exactly `slots`: every k-th from a random start, so that each pair is
     kept with the same probability and none twice, and counts for those left out. Padding every set to the longest
@@ -183,7 +191,7 @@ def make_world(
 
     Batches are drawn from rows whose successor is known or whose task is over, or from `every_row`. `actions` are
     those of `reach.actions.leading_actions`. With dynamics, states must be shown as these were fitted. `precision`
-    decides how the models are multiplied from here on; successors that are predicted here are float32.
+    decides how models and other frozen networks are multiplied from here on; successors predicted here are float32.
     """
     assert dynamics is None or normaliser is dynamics.normaliser, "the models know states in their own units only"
     usable = dataset.successor_known | dataset.terminals | every_row
@@ -212,6 +220,7 @@ def make_world(
         extras=None if sets is None or dynamics is None else _extras(sets, dynamics, actions),
         recorded=None if dataset.successor_known[anchors].all() else jnp.asarray(dataset.successor_known),
         prepared=jax.tree.map(jnp.asarray, prepared),
+        precision=precision,
     )
 
 
@@ -280,7 +289,7 @@ def _extras(sets: ReachableSets, dynamics: Dynamics, actions: Float32s | None) -
 
 
 def pair_slots(sets: ReachableSets, batch: int, *, seed: int = 0, draws: int = 2000) -> int:
-    """Slots beside the own pairs that 95 of 100 batches fit into, but no more than the batch; rounded up to 64s.
+    """The slots, without the own pairs, that 95 of 100 batches need, but no more than the batch; rounded up to 64s.
 
     What does not fit is thinned without bias (`draw_pairs`), and every slot costs time in every step.
     """

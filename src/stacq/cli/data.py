@@ -40,7 +40,7 @@ class Inspect:
 
     def run(self) -> None:
         from stacq.data.load import load
-        from stacq.data.pins import told_pin
+        from stacq.data.pins import pin_text
         from stacq.report.inspect import show
 
         dataset = load(self.source, conventions=self.bounds.conventions)
@@ -50,7 +50,7 @@ class Inspect:
 
             check_match(dataset, facts_of(make_env(self.env), self.env))
         tell(f"picture: {show(dataset, self.out)}")
-        if not Path(self.source).exists() and (pin := told_pin(self.source)):
+        if not Path(self.source).exists() and (pin := pin_text(self.source)):
             tell(pin)
 
 
@@ -137,14 +137,14 @@ class Download:
     def run(self) -> None:
         from stacq.core.progress import progress
         from stacq.data.download import download
-        from stacq.data.pins import told_pin
+        from stacq.data.pins import pin_text
         from stacq.data.registry import find
 
         warnings: list[str] = []
         with progress(f"downloading {self.name}", None, "bytes") as update:
             begun = False
 
-            def told(size: int, total: int | None) -> None:
+            def report(size: int, total: int | None) -> None:
                 nonlocal begun
                 update(size, total, kept=not begun)  # the first word is of what was there before
                 begun = True
@@ -152,13 +152,13 @@ class Download:
             path = download(
                 find(self.name),
                 mirrors=self.mirrors,
-                progress=told,
+                progress=report,
                 sha256=self.sha256,
                 time_limit=self.time_limit,
                 least_speed=self.least_speed,
                 tell=warnings.append,
             )
-        tell(f"{self.name}: {path}\n{told_pin(self.name)}")
+        tell(f"{self.name}: {path}\n{pin_text(self.name)}")
         for warning in warnings:
             print(printable_lines(f"warning: {warning}"), file=sys.stderr)
 

@@ -60,8 +60,8 @@ def _bar(label: str, total: int | None, unit: str) -> Iterator[Update]:
         def update(done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None:
             nonlocal whole
             whole = total or whole
-            told = _speed_text(done, whole, speed.rate(done, kept=kept))
-            bar.update(task, description=_named(label, phase), completed=done, total=whole, speed=told)
+            rate_text = _speed_text(done, whole, speed.rate(done, kept=kept))
+            bar.update(task, description=_named(label, phase), completed=done, total=whole, speed=rate_text)
 
         yield update
 
@@ -86,7 +86,7 @@ def on_terminal() -> bool:
 
 
 def tell(line: str) -> None:
-    """On standard error; work does not end because nobody can be told how far it is."""
+    """On standard error. If it cannot be written, the work continues."""
     with contextlib.suppress(OSError):
         print(line, file=sys.stderr or io.StringIO(), flush=True)
 
@@ -96,8 +96,13 @@ def _named(label: str, phase: str) -> str:
 
 
 def _line(label: str, done: int, total: int | None, unit: str, rate: float) -> str:
-    told = _speed_text(done, total, rate)
-    return f"{label}: {done:,}" + (f" of {total:,}" if total else "") + f" {unit}" + (f", {told}" if told else "")
+    rate_text = _speed_text(done, total, rate)
+    return (
+        f"{label}: {done:,}"
+        + (f" of {total:,}" if total else "")
+        + f" {unit}"
+        + (f", {rate_text}" if rate_text else "")
+    )
 
 
 def _speed_text(done: int, total: int | None, rate: float) -> str:

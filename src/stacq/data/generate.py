@@ -161,7 +161,7 @@ class _Writer:
     """Asks for groups, stream after stream, and lays their rows side by side.
 
     A group has GROUP_ROWS rows or more, so a stream stops asking once the groups under way must fill it,
-    and the next stream begins at once: no worker idles between streams, and little is rolled out in vain.
+    and the next stream begins at once: no worker is idle between streams, and few rows are made that are not used.
     """
 
     def __init__(self, streams: Sequence[Stream], seed: int) -> None:

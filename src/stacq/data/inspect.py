@@ -67,7 +67,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Summary:
-    """The facts of a dataset, small enough to print and independent of the arrays they come from."""
+    """What is known of a dataset: small enough to print, and independent of its arrays."""
 
     name: str
     env_id: str | None

@@ -1,4 +1,4 @@
-"""Every dataset and environment known by name, with the facts that its files do not carry."""
+"""Every dataset and environment known by name, with the properties that its files do not state."""
 
 import difflib
 import re
@@ -249,7 +249,7 @@ def own_name(name: str) -> str:
 
 
 def recognised(name: str) -> DatasetInfo | None:
-    """The dataset that a name, or a file's name without its ending, speaks of; else None.
+    """The dataset that a name, or a file's name without its ending, means; else None.
 
     D4RL's names are known without their version too: files are often called so.
     """

@@ -1,4 +1,4 @@
-"""Gymnasium environments, without its noise: made once per process and described in plain facts."""
+"""Gymnasium environments without Gymnasium's log output, made once per process and described by plain values."""
 
 import contextlib
 import difflib

@@ -74,7 +74,7 @@ def step(layout: Layout, position: Any, action: Any) -> Step:
 def slide(solid: Bools, position: Any, push: Any) -> Any:
     """Where a straight move of less than a cell along each axis ends, [..., 2].
 
-    It runs into the neighbouring cell beside it, or into that one and then the diagonal one. A component that meets
+    It enters the neighbouring cell next to it, or that one and then the diagonal one. A component that meets
     a wall ends there and the other one goes on. The segment from start to end thus never touches a wall cell's inside,
     and nothing passes between two walls that meet at a corner.
     """

@@ -131,7 +131,7 @@ def make_plan(dataset: Dataset, options: Options) -> Plan:
         raise InputError(
             f"{algorithm.name} has no reachable sets to reduce", where="own_only", expected="StaCQ", fix="leave it out"
         )
-    if options.precision == "bfloat16" and not algorithm.needs.reachable:
+    if options.precision == "bfloat16" and not algorithm.needs.rounds:
         raise InputError(
             f"{algorithm.name} has no frozen models to round to bfloat16",
             where="precision",

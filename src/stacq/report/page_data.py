@@ -1,4 +1,4 @@
-"""What a page shows: runs pooled and told apart, and a maze with what happened in it."""
+"""What a page shows: runs, pooled or separate, and a maze with what happened in it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

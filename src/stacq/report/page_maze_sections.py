@@ -69,7 +69,7 @@ def _layer(key: str, text: str) -> Markup:
 
 
 def policies_section(maze: MazePicture, slots: Slots) -> Section | None:
-    """One field of arrows beside the other."""
+    """One field of arrows next to the other."""
     if not maze.policies:
         return None
     cards = [_policy_card(maze, label, slots[label]) for label in maze.policies]
@@ -138,7 +138,7 @@ def _controls(labels: Sequence[str]) -> Markup:
 
 
 def success_section(maze: MazePicture, slots: Slots) -> Section | None:
-    """Success of every method, exact answers beside it, and how sure the lead of the first one is."""
+    """Success of every method next to the exact answers, and how certain the lead of the first one is."""
     shares = {label: np.asarray(values, dtype=np.float64) for label, values in maze.success.items() if len(values)}
     if not shares:
         return None

@@ -16,7 +16,7 @@ from stacq.report.tables import fact_table, number, number_table, plural, print_
 BLOCKS = " ▁▂▃▄▅▆▇█"
 PLAIN_BLOCKS = " ...:::##"  # for output that cannot carry Unicode
 HISTOGRAM_HEIGHT = 4  # lines
-MOST_BOUNDS = 4  # dimensions whose bounds are told one by one
+MOST_BOUNDS = 4  # dimensions whose bounds are printed one by one
 
 
 def print_summary(summary: Summary, console: Console) -> None:

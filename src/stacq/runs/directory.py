@@ -76,7 +76,7 @@ class Run:
         try:
             self.log("finished" if kind is None else f"stopped by {kind.__name__}")
         except InputError:
-            if kind is None:  # else what stopped it is told, which may well be the same full disk
+            if kind is None:  # else the error that stopped it is reported; it may be the same full disk
                 raise
         finally:
             if self._events is not None:

@@ -1,4 +1,4 @@
-"""From snapshots to records: what is to be evaluated lies on disk first, and stays there until its records do."""
+"""From snapshots to records: a snapshot is on disk before its evaluation, and until its records are written."""
 
 import itertools
 from collections.abc import Callable, Iterator
