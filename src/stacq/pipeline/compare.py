@@ -66,7 +66,7 @@ def compare_methods(
         )
     reporter.say(f"\n{len(plans) + 1}/{len(plans) + 1} the page")
     maze = _maze_of(dataset)
-    picture = _picture(dataset, maze, plans, found, job.workers)
+    picture = _picture(dataset, maze, plans, found, comparison.workers)
     if picture is not None and maze is not None:
         reporter.say(success_text(picture))
     runs = [read_run(trained.directory) for trained in found.values()]
