@@ -341,3 +341,13 @@ def test_a_photograph_or_a_word_about_opengl() -> None:
     else:
         assert image.shape == (480, 480, 3) and image.std() > 10
     env.close()
+
+
+def test_a_simulation_that_blows_up_goes_on_and_writes_no_log() -> None:
+    """MuJoCo begins again by itself, and its warning is not written to a file in the working directory."""
+    simulation = Simulation(Arena(ANT, UMAZE))
+    simulation.place(simulation.qpos.copy(), np.full(14, 1e12))
+    for _ in range(3):
+        simulation.advance(np.ones(8))
+    assert np.isfinite(simulation.observation()).all()
+    assert not Path("MUJOCO_LOG.TXT").exists()

@@ -54,7 +54,10 @@ class Shown:
         return RETURN_RANGE / spread if spread > 0 else 1.0
 
 
-AS_LOGGED: Mapping[str, Shown] = {"antmaze": Shown(normalise=False, reward_shift=-1.0)}
+AS_LOGGED: Mapping[str, Shown] = {
+    "antmaze": Shown(normalise=False, reward_shift=-1.0),
+    "pointmaze": Shown(reward_shift=-1.0),
+}
 """By family: AntMaze's states as they are, and a reward of -1 for every step that does not reach the goal."""
 
 

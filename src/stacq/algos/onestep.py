@@ -194,6 +194,7 @@ PUBLISHED: dict[str, Settings] = {
     "walker2d": {"alpha": 1.0},
     "halfcheetah": {"alpha": 5.0},
     "antmaze": {"reward": "row"},
+    "pointmaze": {"reward": "row"},  # ours: rewards belong to states there too
     "antmaze-umaze": {"alpha": 10.0},
     "antmaze-medium": {"alpha": 40.0},
     "antmaze-large": {"alpha": 100.0},

@@ -11,7 +11,8 @@ from stacq.core.errors import InputError
 from stacq.data.registry import base_name, family_of, task_of
 
 FEW_EVALUATIONS = 20  # of the mazes and of small presets: on two cores more would take longer than the training
-EPISODES = {"antmaze": 100}  # of an evaluation, by family
+EPISODES = {"antmaze": 100, "pointmaze": 100}  # of an evaluation, by family: a success is a yes or a no
+SMALL_EPISODES = {"antmaze": 20, "pointmaze": 20}  # of them with small presets: an ant's episode takes a quarter second
 ON_MAZES = "plane-maze"  # the family with a preset of its own
 
 
@@ -50,7 +51,7 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
     return Preset(
         algorithm.Config(**settings),
         algorithm.shown.get(family, Shown()),
-        EPISODES.get(family, Preset.episodes),
+        (SMALL_EPISODES if small else EPISODES).get(family, Preset.episodes),
         FEW_EVALUATIONS if family == ON_MAZES or small else Preset.evaluations,
     )
 

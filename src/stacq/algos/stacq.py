@@ -215,6 +215,7 @@ PUBLISHED: dict[str, Settings] = {
     "halfcheetah": {"alpha": 10.0},
     "halfcheetah-medium-expert": {"alpha": 0.5},
     "antmaze": {"targets": "independent", "reward": "row"},
+    "pointmaze": {"reward": "row"},  # ours: rewards belong to states there too
     "antmaze-umaze": {"alpha": 2.0},
     "antmaze-medium": {"alpha": 10.0},
     "antmaze-large": {"alpha": 19.0},

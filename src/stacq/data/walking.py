@@ -17,7 +17,7 @@ from stacq.data.generate import GROUP_ROWS, Group, Rollout
 from stacq.data.tasks import TASKS
 from stacq.data.walks import NEAR, Walk
 from stacq.envs.bodies import ANT, ARENAS, GOAL_RADIUS, Arena
-from stacq.envs.layouts import Cell, Layout, moves_to, next_cells
+from stacq.envs.layouts import MOVES, Cell, Layout, moves_to, next_cells
 from stacq.envs.simulation import Simulation
 
 Place = tuple[float, float]
@@ -26,6 +26,8 @@ Pilot = Callable[[Simulation, Place, np.random.Generator], Floats]
 AHEAD = 10.0  # the ant is told a direction of this length
 PUSH, BRAKE = 10.0, 1.0  # maze2d's controller: a = 10 (w - p) - v
 SHORTEST = 1e-6
+SPREAD = {"ant": (0.0, 1.0), "point": (-0.2, 0.0)}  # of way-points, seen from a cell's spot: D4RL's
+PASSED = 0.2  # cells: so near a way-point counts as reached
 
 
 def arena_of(walk: Walk) -> Arena:
@@ -60,8 +62,9 @@ def _episode(walk: Walk, simulation: Simulation, rng: np.random.Generator) -> Ro
     for step in range(walk.steps):
         states[step] = simulation.observation()
         x, y = simulation.qpos[:2].tolist()
+        aim = errand.way_point(x, y)
         goals[step] = errand.goal
-        actions[step] = (pilot(simulation, errand.way_point(x, y), rng) + noise[step]).clip(-1.0, 1.0)
+        actions[step] = (pilot(simulation, aim, rng) + noise[step]).clip(-1.0, 1.0)
         simulation.advance(actions[step])
     states[-1] = simulation.observation()
     return labelled(states, actions, goals, arena)
@@ -93,24 +96,46 @@ def _positions(arena: Arena) -> int:
 
 
 class Errand:
-    """Where a body is sent, and the way there."""
+    """Where a body is sent, and the way there: from way-point to way-point, each near the middle of the next cell.
+
+    A way-point counts as reached close to it. So a body passes through the middles of cells, and walks that cross one
+    meet there; sent on at the border of a cell it would cut every corner.
+    """
 
     def __init__(self, walk: Walk, arena: Arena, start: Cell, rng: np.random.Generator) -> None:
         self.walk, self.arena, self.rng = walk, arena, rng
         self._send(start)
+        self._head_for(start)
 
     def _send(self, start: Cell) -> None:
         self.cell = goal_cell(self.walk, self.arena, start, self.rng)
         self.goal = self.arena.goal_in(self.cell, self.rng)
         self._ways = next_cells(self.arena.layout, self.cell)
 
+    def _head_for(self, cell: Cell) -> None:
+        """In the goal's own cell the way-point is the goal."""
+        x, y = self.arena.spot(cell)
+        dx, dy = self.rng.uniform(*SPREAD[self.arena.body.name], 2).tolist()
+        self.next, self.aim = cell, self.goal if cell == self.cell else (x + dx, y + dy)
+
     def way_point(self, x: float, y: float) -> Place:
-        """The middle of the next cell; in the goal's own cell the goal."""
-        gx, gy = self.goal
-        if self.walk.renewed and (x - gx) ** 2 + (y - gy) ** 2 <= GOAL_RADIUS**2:
+        """Where to go from here."""
+        if self.walk.renewed and _within(x, y, self.goal, GOAL_RADIUS):
             self._send(self.cell)
+            self._head_for(self._ways[self.next])
         here = self.arena.body.grid.cell(x, y)
-        return self.goal if here == self.cell else self.arena.body.grid.centre(self._ways.get(here, here))
+        lost = here != self.next and self.next not in (self._ways.get(here), *_around(here))
+        if lost or (self.next != self.cell and _within(x, y, self.aim, PASSED * self.arena.body.grid.size)):
+            self._head_for(self._ways.get(here, here))
+        return self.aim
+
+
+def _within(x: float, y: float, place: Place, radius: float) -> bool:
+    return (x - place[0]) ** 2 + (y - place[1]) ** 2 <= radius**2
+
+
+def _around(cell: Cell) -> list[Cell]:
+    return [(cell[0] + di, cell[1] + dj) for di, dj in MOVES]
 
 
 def start_cell(walk: Walk, arena: Arena, rng: np.random.Generator) -> Cell:

@@ -27,7 +27,7 @@ class Walk:
         return {
             "start_rule": RULES[self.starts],
             "goal_rule": f"{RULES[self.goals]}; {stay}",
-            "way_points": "the middle of the next cell on a shortest way, in the goal's own cell the goal",
+            "way_points": "near the middle of each cell of a shortest way, one after the other, and then the goal",
             "action_noise": f"normal, deviation {self.noise}, then cut off at -1 and 1",
             "episode": f"{self.steps} steps; the last one is a timeout",
             "labels": "reward and terminal where the next state is within 0.5 of label_goal; the body walks on",
@@ -60,7 +60,7 @@ def _ant(layout: str, variant: str) -> Walk:
 def _point(layout: str, variant: str) -> Walk:
     task = f"pointmaze-{layout}"
     if variant == "stitch":
-        return Walk(task, "free", "near", steps=100, noise=POINT_NOISE)
+        return Walk(task, "free", "near", steps=150, noise=POINT_NOISE)
     return Walk(task, "free", "free", noise=POINT_NOISE, renewed=True)
 
 

@@ -72,6 +72,10 @@ class PhysicalMaze(gymnasium.Env):
     def set_state(self, qpos: Floats, qvel: Floats) -> None:
         self.simulation.place(qpos, qvel)
 
+    def _get_obs(self) -> Float64s:
+        """Called so in Gymnasium's own bodies."""
+        return self.simulation.observation()
+
     def render(self) -> Array | None:
         """An image from above: the simulator's (`rgb_array`, with OpenGL) or the drawn plan (`plan`, without)."""
         if self.render_mode == "plan":

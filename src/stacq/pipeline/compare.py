@@ -14,7 +14,9 @@ from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.data.registry import family_of
+from stacq.envs.bodies import ARENAS
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
+from stacq.pipeline.arena_picture import draw_arena
 from stacq.pipeline.options import MAZE, Comparison, Options, Stages
 from stacq.pipeline.plan import Plan, make_plan, short_name
 from stacq.pipeline.reporter import Reporter
@@ -64,8 +66,8 @@ def compare_methods(
         )
     reporter.say(f"\n{len(plans) + 1}/{len(plans) + 1} the page")
     maze = _maze_of(dataset)
-    picture = None if maze is None else draw_maze(dataset, maze, found)
-    if picture is not None:
+    picture = _picture(dataset, maze, plans, found, comparison.workers)
+    if picture is not None and maze is not None:
         reporter.say(success_text(picture))
     runs = [read_run(trained.directory) for trained in found.values()]
     page = write_page(comparison.out / f"{short_name(dataset)}.html", runs, title=_title(dataset, maze), maze=picture)
@@ -93,6 +95,16 @@ def _announced(plans: Sequence[Plan], dataset: Dataset, source: str) -> str:
 def _maze_of(dataset: Dataset) -> Maze | None:
     name = ENV_IDS.get(dataset.env_id or "")
     return None if name is None else load_maze(name)
+
+
+def _picture(
+    dataset: Dataset, maze: Maze | None, plans: Sequence[Plan], found: Mapping[str, Trained], workers: int | None
+) -> MazePicture | None:
+    """Of the plane maze of the data, or of the maze with a body in it that policies were scored in."""
+    if maze is not None:
+        return draw_maze(dataset, maze, found)
+    env_id = str(plans[0].env)
+    return draw_arena(dataset, env_id, found, workers) if env_id in ARENAS else None
 
 
 def _title(dataset: Dataset, maze: Maze | None) -> str:

@@ -38,6 +38,8 @@ def _data_words(maze: MazePicture) -> list[Markup]:
     if maze.trajectories:
         count = len(maze.trajectories)
         logged = "One logged trajectory" if count == 1 else f"{count} logged trajectories"
+        if maze.recordings > count:
+            logged = f"{count} of {maze.recordings:,} logged trajectories"
         text = (
             f"{logged} in a maze with solid walls. Nothing else is known to the learners: they never try a step "
             "themselves."
@@ -79,6 +81,8 @@ def policies_section(maze: MazePicture, slots: Slots) -> Section | None:
         class_="legend",
     )
     text = "Each arrow is the step that a policy takes there; a longer arrow is a longer step."
+    if not any(len(arrows) for arrows in maze.policies.values()):
+        text = "Where the policies get from: the colour of a cell is what became of the rollouts that began there."
     kind = "grid narrow" if len(cards) > 1 else "solo"
     body = blocks(lede(text), key if tinted else None, el("div", *cards, class_=kind))
     return Section("policies", "Policies", "What each policy does", body)
