@@ -32,11 +32,12 @@ class Bounds:
     @property
     def conventions(self) -> "Conventions":
         from stacq.data.conventions import Conventions
+        from stacq.data.ogbench import single_task
         from stacq.data.registry import find, recognised
 
-        name = None
-        if self.known_as is not None:
-            name = (recognised(self.known_as) or find(self.known_as)).name
+        name = self.known_as
+        if name is not None and single_task(name) is None:
+            name = (recognised(name) or find(name)).name
         return Conventions(
             action_low=self.action_low,
             action_high=self.action_high,

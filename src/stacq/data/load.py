@@ -13,6 +13,7 @@ from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz
+from stacq.data.ogbench import read_ogbench, single_task
 from stacq.data.registry import DatasetInfo, find, recognised, task_of
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
@@ -74,6 +75,9 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
             expected="arrays by name: observations, actions, rewards, terminals, timeouts",
             fix="write them with numpy.savez into an .npz file; docs/own-data.md shows how",
         )
+    single = single_task(conventions.name or path.stem) if path.suffix.lower() == ".npz" else None
+    if single is not None:
+        return read_ogbench(path, single, infos=infos, conventions=replace(conventions, name=None))
     read = read_npz if path.suffix.lower() == ".npz" else read_hdf5
     dataset = read(path, infos=infos, conventions=conventions.over(_facts_by_name(path, conventions.name)))
     info, task = recognised(dataset.name), task_of(dataset.name)
