@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 BUILT_IN = {
     "stacq": "stacq.algos.stacq",
     "onestep-stacq": "stacq.algos.onestep",
-    "td3bc": "stacq.algos.td3bc",
-    "iql": "stacq.algos.iql",
     "bc": "stacq.algos.bc",
+    "td3bc": "stacq.algos.td3bc",
     "rebrac": "stacq.algos.rebrac",
-    "rambo": "stacq.algos.rambo",
+    "iql": "stacq.algos.iql",
     "bcq": "stacq.algos.bcq",
-    "diffuser": "stacq.algos.diffuser",
     "mbts": "stacq.algos.mbts",
+    "diffuser": "stacq.algos.diffuser",
+    "rambo": "stacq.algos.rambo",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 
