@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from algo_cases import S, batch_of, net, plain, policy, random_net, small_world
 from teaching import taught_by
-from training_cases import dataset, made_task, options, plan, run_job
+from training_cases import Told, dataset, made_task, options, plan, run_job
 
 from stacq import InputError, load
 from stacq.algos import find, mbts
@@ -39,6 +39,8 @@ def test_published_settings(body: str, radius: float, kind: str) -> None:
     assert (cfg.discount, cfg.tau) == (0.99, 0.005)
     assert (cfg.inverse_fit_steps, cfg.inverse_rate) == (400_000, 1e-4)
     assert (cfg.reward_fit_steps, cfg.reward_hidden, cfg.reward_rate) == (500_000, (512, 512), 1e-4)
+    other = preset(ALGORITHM, f"{body}-{kind}-v2", variant="between-episodes").config
+    assert other == replace(cfg, between_only=True)
     small = preset(ALGORITHM, f"{body}-{kind}-v2", small=True).config
     assert small.radius == radius and small.steps < cfg.steps and small.value_fit_steps < cfg.value_fit_steps
 
@@ -86,17 +88,19 @@ def test_the_policy_of_numpy_is_the_network(tmp_path: Path) -> None:
 def test_it_learns_from_stitched_rows_and_others_can_too(tmp_path: Path) -> None:
     """In a training the data keeps its name, so that scores are compared with those of other methods."""
     chosen, said = plan(options("mbts")), list[str]()
-    work = with_data(Work(chosen))
+    work = with_data(Work(chosen, reporter=Told(said.append, None)))
     place = stitched_at(dataset(), mbts.stitching(dataset(), chosen.config), 2)
     stored = load(place / DATA)
     assert work.plan.dataset.fingerprint == stored.fingerprint != dataset().fingerprint
     assert work.plan.dataset.name == dataset().name
-    assert work.plan.manifest()["dataset_hash"] == stored.fingerprint
+    assert work.plan.manifest() == chosen.manifest()  # so that a finished run is found without its data
     world = made_task(options("mbts")).world
     assert world.rows.table.shape[0] == len(stored) == len(world.anchors)
     assert len(make_other(stored)) == len(stored)
-    trained = run_job(chosen, out=tmp_path / "run", say=said.append)
-    assert sorted(trained.policies) == [0, 1] and said[0] == f"stitched data: {place / DATA}"
+    assert [line.partition(":")[0] for line in said[-3:]] == ["stitching 1", "stitching 2", "stitched data"]
+    assert said[-1] == f"stitched data: {place / DATA}"
+    trained = run_job(chosen, out=tmp_path / "run")
+    assert sorted(trained.policies) == [0, 1]
 
 
 def make_other(stored: Any) -> Any:

@@ -322,6 +322,26 @@ def test_notes_count_unknown_successors_and_name_an_unfinished_episode(
     assert [note for note in found if "known successor" in note] == [wanted]
 
 
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+@pytest.mark.parametrize("row", range(5))
+def test_every_row_is_compared_with_the_next_one(row: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one too, those at the edges of blocks, and those of later blocks."""
+    monkeypatch.setattr("stacq.data.succession.BLOCK", block)
+    raw = logged([6], ["timeout"])
+    raw["next_observations"][row] += 1
+    found = from_arrays(**raw)
+    assert found.lengths.tolist() == [row + 1, 5 - row] and found.cut.tolist() == [True, False]
+    raw["next_observations"][row, 1] = np.nan
+    with pytest.raises(InputError, match=f"'next_observations' holds nan at row {row}, column 1"):
+        from_arrays(**raw)
+
+
+def test_a_reset_state_just_before_the_last_row_is_found() -> None:
+    raw = logged([3, 1], ["terminal", "timeout"])
+    raw["next_observations"][2] = raw["observations"][3]
+    assert from_arrays(**raw).successor_known.tolist() == [True, True, False, True]
+
+
 def test_a_blank_successor_at_an_end_is_an_unknown_one() -> None:
     raw = logged([2, 3], ["terminal", "timeout"])
     raw["next_observations"][[1, 4]] = np.nan

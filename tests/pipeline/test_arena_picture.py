@@ -10,7 +10,7 @@ from stacq.data.generate import roll_out
 from stacq.data.registry import recipe
 from stacq.envs.bodies import ANT, POINT, Arena
 from stacq.envs.layouts import UMAZE
-from stacq.evaluation.rollouts import COLUMNS, EpisodeRecord, csv_line
+from stacq.evaluation.records import COLUMNS, EpisodeRecord, csv_line
 from stacq.pipeline.arena_picture import arrows, draw_arena, middle_policy, stitches
 from stacq.pipeline.trained import Trained
 from stacq.reach.sets import ReachableSets

@@ -39,17 +39,18 @@ def bell(x: float, sigma: float) -> float:
 
 
 def jumps_by_loops(
-    dataset: Dataset, steps: list[float], sigmas: list[float], values: Floats, radius: float
+    dataset: Dataset, steps: list[float], sigmas: list[float], values: Floats, radius: float, between_only: bool
 ) -> list[int]:
     """The rule as it is told, pair by pair, with densities of members that move every dimension by the same."""
     found = []
+    episode = [number for number, length in enumerate(dataset.lengths) for _ in range(length)]
     for i in range(len(dataset)):
         best = i
         if dataset.successor_known[i]:
             s, own = dataset.observations[i], dataset.next_observations[i]
             bar = np.mean([product(own - s - step, sigma) for step, sigma in zip(steps, sigmas, strict=True)])
             for j in range(len(dataset)):
-                if not dataset.successor_known[j]:
+                if not dataset.successor_known[j] or (between_only and episode[i] == episode[j]):
                     continue
                 there = dataset.next_observations[j]
                 near = np.linalg.norm(dataset.observations[j] - s) <= radius or np.linalg.norm(there - own) <= radius

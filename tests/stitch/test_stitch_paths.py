@@ -117,8 +117,8 @@ def test_returns_must_grow_by_a_share_of_their_size() -> None:
     assert accepted(before, after, 0.1).tolist() == [False, True, False, True, True]
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_on_random_recordings_the_rule_equals_loops_over_pairs(seed: int) -> None:
+@pytest.mark.parametrize(("seed", "between_only"), [(0, False), (1, False), (1, True)])
+def test_on_random_recordings_the_rule_equals_loops_over_pairs(seed: int, between_only: bool) -> None:
     rng = np.random.default_rng(seed)
     lengths, steps, sigmas = (9, 14, 6, 11), [0.3, 0.45, 0.2], [0.5, 0.6, 0.4]
     walks = [np.cumsum(rng.normal(0.25, 0.4, (n + 1, 2)), axis=0) for n in lengths]
@@ -133,8 +133,8 @@ def test_on_random_recordings_the_rule_equals_loops_over_pairs(seed: int) -> Non
         [[step, step, np.log(sigma), np.log(sigma)] for step, sigma in zip(steps, sigmas, strict=True)]
     )
     values = rng.normal(size=len(s))
-    found = best_jumps(dataset, MLP((weights,), (biases,)), values, 0.8)
-    expected = jumps_by_loops(dataset, steps, sigmas, values, 0.8)
+    found = best_jumps(dataset, MLP((weights,), (biases,)), values, 0.8, between_only=between_only)
+    expected = jumps_by_loops(dataset, steps, sigmas, values, 0.8, between_only)
     assert found.tolist() == expected and sum(i != j for i, j in enumerate(expected)) > 3
 
 

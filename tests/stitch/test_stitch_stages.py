@@ -26,7 +26,7 @@ TINY = StitchConfig(
     limit=60,
     forward=ForwardConfig(members=3, elites=2, hidden=(16,), max_epochs=12, learning_rate=1e-2),
     value=ValueConfig(steps=150, hidden=(8, 8), learning_rate=3e-3, tau=0.1, batch=32),
-    inverse=InverseConfig(steps=40, width=8),
+    inverse=InverseConfig(steps=40, narrow=8),
     reward=RewardConfig(steps=40, hidden=(8,)),
 )
 

@@ -47,6 +47,8 @@ def test_true_and_untrue_stitches_are_counted() -> None:
     assert (found.stitches, found.tried, found.recorded) == (4, 4, 1.0)
     assert (found.hit, found.possible) == (0.5, 0.75)  # 2.07 instead of 1.9 is a fortieth of the range
     assert "50% hit by the made-up action, 75% possible" in found.text()
+    gaps = sorted(abs(0.9 * each - goal) / 7.2 for each, goal in ((1.9 / 0.9, 1.9), (-1, 1.9), (2.3, 1.9), (4, 90.9)))
+    assert found.usual_miss == pytest.approx((gaps[1] + gaps[2]) / 2, abs=1e-6) and found.least_miss < 0.05
     assert truth(recording(), stitched, Line(), most=2).tried == 2
 
 

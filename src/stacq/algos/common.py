@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq.algos.algorithm import Metrics
-from stacq.algos.world import Batch, Pairs, World, best_extra
+from stacq.algos.pairs import Pairs, best_extra
+from stacq.algos.world import Batch, World
 from stacq.nn.mlp import MLP, each_member
 from stacq.policies import Policy, Space
 

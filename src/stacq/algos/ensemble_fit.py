@@ -12,6 +12,7 @@ from stacq.algos.world import World
 from stacq.nn.gaussian_ensemble import GaussianEnsemble, chosen_members, likelihood_loss, squared_errors
 from stacq.nn.lanes import when
 from stacq.nn.learner import Learner, descend, new_learner
+from stacq.nn.pool import below
 
 BETTER = 0.99  # a member's error must fall below this share of its best to count as better
 UNJUDGED = 1e30  # an error before there is one: finite, as every number of a state
@@ -28,7 +29,7 @@ class Fit(NamedTuple):
 
 def new_fit(members: int) -> Fit:
     zero = jnp.asarray(0, jnp.int32)
-    return Fit(zero, zero, jnp.full(members, UNJUDGED), jnp.asarray(0.0))
+    return Fit(zero, zero, jnp.full(members, UNJUDGED, jnp.float32), jnp.asarray(0.0, jnp.float32))
 
 
 Fitting = tuple[Learner[GaussianEnsemble], Fit]
@@ -56,13 +57,10 @@ def bootstrap_rows(key: jax.Array, members: int, count: int, total: int) -> jax.
     A resample is not stored: its row at a place is the draw of the place's own key.
     """
 
-    def one(member: jax.Array, key: jax.Array) -> jax.Array:
-        places = jax.random.randint(key, (count,), 0, total)
-        own = jax.random.fold_in(jax.random.key(0), member)
-        keys = jax.vmap(lambda place: jax.random.fold_in(own, place))(places)
-        return jax.vmap(lambda each: jax.random.randint(each, (), 0, total))(keys)
-
-    return jax.vmap(one)(jnp.arange(members), jax.random.split(key, members))
+    places = below(key, (members, count), total)
+    owns = jax.vmap(lambda member: jax.random.fold_in(jax.random.key(0), member))(jnp.arange(members))
+    keys = jax.vmap(jax.vmap(jax.random.fold_in, (None, 0)))(owns, places)
+    return jax.vmap(jax.vmap(lambda each: below(each, (), total)))(keys)
 
 
 def _judge(now: Fitting, world: World) -> Fitting:

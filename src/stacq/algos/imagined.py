@@ -16,7 +16,7 @@ from stacq.data.registry import task_of
 from stacq.envs.termination import Ending, ending_of, ends, never
 from stacq.nn.gaussian_ensemble import Gaussian, GaussianEnsemble, chosen_members, predicted
 from stacq.nn.mlp import MLP
-from stacq.nn.pool import Pool, put
+from stacq.nn.pool import Pool, below, put
 from stacq.nn.squashed import mean_action, sampled_action
 from stacq.policies import Space
 
@@ -37,7 +37,7 @@ class Surroundings(NamedTuple):
 
 
 Act = Callable[[jax.Array, jax.Array], jax.Array]
-"""(states [..., S], key) -> actions [..., A]"""
+"""(states [..., S], standard normals [..., A]) -> actions [..., A]"""
 
 
 def surroundings(dataset: Dataset, space: Space, cfg: Any, say: Callable[[str], None]) -> Surroundings:
@@ -103,46 +103,48 @@ def fitting_rows(world: World, rows: jax.Array) -> tuple[jax.Array, jax.Array]:
     return model_inputs(world, batch.s, batch.a), model_targets(batch)
 
 
-def sample(gaussian: Gaussian, key: jax.Array) -> jax.Array:
-    noise = jax.random.normal(key, gaussian.mean.shape)
+def sample(gaussian: Gaussian, noise: jax.Array) -> jax.Array:
     return gaussian.mean + jnp.exp(gaussian.log_variance / 2) * noise
 
 
-def sample_of_one(gaussian: Gaussian, key: jax.Array) -> jax.Array:
-    """A draw for every row from a member at random, [E, B, D] -> [B, D]: from the mixture of all."""
-    k_member, k_noise = jax.random.split(key)
-    members, count, _ = gaussian.mean.shape
-    which = jax.random.randint(k_member, (1, count, 1), 0, members)
-    return sample(Gaussian(*(jnp.take_along_axis(each, which, axis=0)[0] for each in gaussian)), k_noise)
+def sample_of_one(gaussian: Gaussian, which: jax.Array, noise: jax.Array) -> jax.Array:
+    """A draw for every row from the member that `which` [B] names, [E, B, D] -> [B, D]."""
+    return sample(Gaussian(*(jnp.take_along_axis(each, which[None, :, None], 0)[0] for each in gaussian)), noise)
 
 
 def rollouts(
     pool: Pool, elites: GaussianEnsemble, act: Act, world: World, key: jax.Array, count: int, length: int
 ) -> Pool:
-    """Section 3's branches: `length` imagined steps from `count` states of the data, put into the pool.
+    """`length` imagined steps from `count` states of the data, put into the pool; a branch that ended is left out.
 
-    A branch that ended is left out from then on. Branches lie in one block per elite, so that no row is given to an
-    elite that is not asked. Before every step the elites move on by a random number of blocks, the same for all:
-    every single branch meets a random elite at every step.
+    Branches lie in one block per elite, so that no row is given to an elite that is not asked. Before every step the
+    elites move on by a random number of blocks, the same for all: every single branch meets a random elite each time.
     """
-    size = elites.members
-    k_start, k_steps = jax.random.split(key)
-    start = world.anchors[jax.random.randint(k_start, (size, block(count, size)), 0, world.anchors.shape[0])]
+    size, states, actions = elites.members, *widths(world)
+    k_start, k_turn, k_steps = jax.random.split(key, 3)
+    start = world.anchors[below(k_start, (size, block(count, size)), world.anchors.shape[0])]
 
-    def step(now: tuple[jax.Array, jax.Array], key: jax.Array) -> tuple[Any, tuple[jax.Array, jax.Array]]:
-        s, alive = now
-        k_turn, k_act, k_next = jax.random.split(key, 3)
-        a = act(s, k_act)
-        turned = chosen_members(elites, (jnp.arange(size) + jax.random.randint(k_turn, (), 0, size)) % size)
-        y = sample(predicted(turned, model_inputs(world, s, a)), k_next)
+    def step(now: tuple[jax.Array, jax.Array], given: tuple[jax.Array, jax.Array]) -> tuple[Any, Any]:
+        (s, alive), (turn, key) = now, given
+        noise = jax.random.normal(key, (*start.shape, actions + 1 + states))
+        a = act(s, noise[..., :actions])
+        turned = chosen_members(elites, (jnp.arange(size) + turn) % size)
+        y = sample(predicted(turned, model_inputs(world, s, a)), noise[..., actions:])
         s_next = s + y[..., 1:]
         over = is_over(world, s_next)
         row = jnp.concatenate([s, a, y[..., :1], s_next, over[..., None]], axis=-1)
         return (s_next, alive & ~over), (row, alive)
 
     first = gather(world.rows, start).s, jnp.ones(start.shape, bool)
-    _, (rows, kept) = jax.lax.scan(step, first, jax.random.split(k_steps, length))
+    given = below(k_turn, (length,), size), jax.random.split(k_steps, length)
+    _, (rows, kept) = jax.lax.scan(step, first, given)
     return put(pool, rows.reshape(-1, rows.shape[-1]), kept.reshape(-1))
+
+
+def widths(world: World) -> tuple[int, int]:
+    """The lengths of a state and of an action."""
+    state = world.rows.state
+    return state, world.rows.table.shape[1] - 2 * state - 2
 
 
 def block(count: int, members: int) -> int:
@@ -150,12 +152,15 @@ def block(count: int, members: int) -> int:
     return -(-count // members)
 
 
-def drawn_actions(actor: MLP, s: jax.Array, key: jax.Array) -> jax.Array:
-    return sampled_action(actor, s, key)[0]
+def drawn_actions(actor: MLP, s: jax.Array, noise: jax.Array) -> jax.Array:
+    """Of the policy."""
+    return sampled_action(actor, s, noise)[0]
 
 
-def random_actions(size: int, s: jax.Array, key: jax.Array) -> jax.Array:
-    return jax.random.uniform(key, (*s.shape[:-1], size), minval=-1, maxval=1)
+def random_actions(s: jax.Array, noise: jax.Array) -> jax.Array:
+    """Uniform in [-1, 1], wherever they are taken."""
+    del s
+    return 2 * jax.scipy.special.ndtr(noise) - 1
 
 
 class Imagined(NamedTuple):
@@ -172,10 +177,13 @@ def imagined_step(
     elites: GaussianEnsemble, actor: MLP, critic: MLP, s: jax.Array, world: World, key: jax.Array, discount: Any
 ) -> Imagined:
     """A step from states [B, S] with actions of the policy and a random elite each."""
-    k_act, k_next = jax.random.split(key)
-    a = drawn_actions(actor, s, k_act)
+    k_noise, k_elite = jax.random.split(key)
+    states, actions = widths(world)
+    noise = jax.random.normal(k_noise, (len(s), actions + 1 + states))
+    a = drawn_actions(actor, s, noise[:, :actions])
     x = model_inputs(world, s, a)
-    y = sample_of_one(predicted(elites, jnp.broadcast_to(x, (elites.members, *x.shape))), k_next)
+    told = predicted(elites, jnp.broadcast_to(x, (elites.members, *x.shape)))
+    y = sample_of_one(told, below(k_elite, (len(s),), elites.members), noise[:, actions:])
     s_next = s + y[:, 1:]
     over = is_over(world, s_next)
     q, after = (member_values(critic, *at).min(axis=0) for at in ((s, a), (s_next, mean_action(actor, s_next))))

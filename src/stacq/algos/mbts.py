@@ -10,7 +10,7 @@ import jax
 import optax
 
 from stacq.algos import bc
-from stacq.algos.algorithm import STATIC, Algorithm, Metrics, Needs, Phase, Settings, Shown, Sizes
+from stacq.algos.algorithm import PAPER, STATIC, Algorithm, Metrics, Needs, Phase, Settings, Shown, Sizes, Variant
 from stacq.algos.bc import State
 from stacq.algos.world import Batch, World
 from stacq.data.dataset import Dataset
@@ -30,8 +30,9 @@ class Config:
     learning_rate: float = 1e-3
     iterations: int = field(default=5, metadata=STATIC)  # of stitching
     radius: float = field(default=0.0, metadata=STATIC)  # between raw states; 0: half a median step of the data
+    between_only: bool = field(default=False, metadata=STATIC)  # whether a stitch must lead to another episode
     least_gain: float = field(default=0.1, metadata=STATIC)  # a new episode's return, in shares of the old one's size
-    data_seed: int = field(default=0, metadata=STATIC)  # of everything before the cloning
+    data_seed: int = field(default=1, metadata=STATIC)  # of everything before the cloning
     forward_members: int = field(default=7, metadata=STATIC)
     forward_elites: int = field(default=5, metadata=STATIC)
     forward_hidden: tuple[int, ...] = field(default=(200, 200, 200, 200), metadata=STATIC)
@@ -44,7 +45,8 @@ class Config:
     discount: float = field(default=0.99, metadata=STATIC)
     tau: float = field(default=0.005, metadata=STATIC)
     inverse_fit_steps: int = field(default=400_000, metadata=STATIC)
-    inverse_width: int = field(default=0, metadata=STATIC)  # 0: 750 from 900,000 rows on, otherwise 128
+    inverse_width: int = field(default=750, metadata=STATIC)  # of both layers, from 900,000 rows on
+    inverse_narrow: int = field(default=128, metadata=STATIC)  # with fewer rows
     inverse_rate: float = field(default=1e-4, metadata=STATIC)
     reward_fit_steps: int = field(default=500_000, metadata=STATIC)
     reward_hidden: tuple[int, ...] = field(default=(512, 512), metadata=STATIC)
@@ -76,6 +78,7 @@ def stitching(dataset: Dataset, cfg: Config) -> StitchConfig:
     return StitchConfig(
         iterations=cfg.iterations,
         radius=cfg.radius,
+        between_only=cfg.between_only,
         least_gain=cfg.least_gain,
         limit=int(dataset.lengths.max()) if task is None else task.max_episode_steps,
         seed=cfg.data_seed,
@@ -88,7 +91,7 @@ def stitching(dataset: Dataset, cfg: Config) -> StitchConfig:
             cfg.forward_patience,
         ),
         value=ValueConfig(cfg.value_fit_steps, cfg.value_hidden, cfg.value_rate, cfg.discount, cfg.tau),
-        inverse=InverseConfig(cfg.inverse_fit_steps, cfg.inverse_width, cfg.inverse_rate),
+        inverse=InverseConfig(cfg.inverse_fit_steps, cfg.inverse_width, cfg.inverse_narrow, cfg.inverse_rate),
         reward=RewardConfig(cfg.reward_fit_steps, cfg.reward_hidden, cfg.reward_rate),
     )
 
@@ -133,6 +136,10 @@ ALGORITHM = Algorithm(
     needs=Needs(successors=False, data=stitched_data),
     shown={"locomotion": Shown(normalise=False), "antmaze": Shown(normalise=False, reward_shift=-1.0)},
     published=PUBLISHED,
+    variants={
+        "paper": PAPER,
+        "between-episodes": Variant("no stitches within an episode, which may circle", {"between_only": True}),
+    },
     small=SMALL,
     maze={**SMALL, "steps": 5_000, "batch": 128, "hidden": (64, 64), "value_fit_steps": 5_000, "radius": 0.3},
 )

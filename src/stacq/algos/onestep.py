@@ -20,8 +20,9 @@ from stacq.algos.common import (
     tanh_policy,
     weight_of_values,
 )
+from stacq.algos.pairs import Pairs, draw_pairs
 from stacq.algos.stacq import predicted_reward, reward_loss
-from stacq.algos.world import Batch, Pairs, World, draw_pairs, gather
+from stacq.algos.world import Batch, World, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
 from stacq.policies import Policy, Space

@@ -39,7 +39,7 @@ from stacq.nn.gaussian_ensemble import (
 from stacq.nn.lanes import when
 from stacq.nn.learner import Learner, descend, follow, new_learner, stripped
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
-from stacq.nn.pool import Pool, draw, empty_pool
+from stacq.nn.pool import Pool, below, draw, empty_pool
 from stacq.nn.squashed import mean_action, mean_network
 from stacq.policies import Policy, Space
 
@@ -141,7 +141,7 @@ def clone(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config)
 
 
 def _roll_out(pool: Pool, model: GaussianEnsemble, actor: MLP, world: World, key: jax.Array, cfg: Config) -> Pool:
-    act = partial(random_actions, world.rows.all.a.shape[-1]) if cfg.random_rollouts else partial(drawn_actions, actor)
+    act = random_actions if cfg.random_rollouts else partial(drawn_actions, actor)
     return rollouts(pool, elites_of(model, cfg), act, world, key, cfg.rollouts, cfg.rollout_length)
 
 
@@ -155,16 +155,17 @@ def mixed(batch: Batch, pool: Pool, world: World, key: jax.Array, cfg: Config) -
 
 def update_agent(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     """Now and then rollouts; a step of critics, policy and entropy weight; the slow critics moved."""
-    k_roll, k_mix, k_target, k_actor = jax.random.split(key, 4)
+    k_roll, k_mix, k_noise = jax.random.split(key, 3)
+    noise = jax.random.normal(k_noise, (2, *batch.a.shape))
     due = state.clock % cfg.rollout_every == 0
     pool = when(due, _roll_out, state.pool, state.model.network, state.actor.network, world, k_roll, cfg)
     batch = mixed(batch, pool, world, k_mix, cfg)
     fast, slow = optax.adam(cfg.learning_rate), optax.adam(cfg.actor_rate)
     assert state.critic.target is not None
     log_alpha = state.temperature.network
-    y = soft_target(state.critic.target, state.actor.network, log_alpha, batch, k_target, cfg.discount)
+    y = soft_target(state.critic.target, state.actor.network, log_alpha, batch, noise[0], cfg.discount)
     critic, metrics = descend(state.critic, lambda net: critic_loss(net, batch, y), fast)
-    actor, more = descend(state.actor, lambda net: actor_loss(net, critic.network, log_alpha, batch, k_actor), slow)
+    actor, more = descend(state.actor, lambda net: actor_loss(net, critic.network, log_alpha, batch, noise[1]), slow)
     temperature, last = descend(
         state.temperature, lambda weight: temperature_loss(weight, more["entropy"], batch.a.shape[-1]), slow
     )
@@ -204,8 +205,8 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
     s = jnp.where((state.chain.age == 0)[:, None], fresh, state.chain.s)
     elites, actor, critic = elites_of(state.model.network, cfg), state.actor.network, state.critic.network
     step = imagined_step(elites, actor, critic, s, world, k_step, cfg.discount)
-    rows = jax.random.randint(k_rows, (cfg.members, cfg.batch), 0, world.prepared.training.shape[0])
-    x, y = fitting_rows(world, world.prepared.training[rows])
+    training = world.prepared.training
+    x, y = fitting_rows(world, training[below(k_rows, (cfg.members, cfg.batch), len(training))])
     model, more = descend(
         state.model, lambda net: adversarial_loss(net, step, x, y, cfg), optax.adam(cfg.learning_rate)
     )
@@ -268,14 +269,12 @@ SMALL: Settings = {
     "actor_rate": 3e-4,
 }
 MAZE: Settings = {
+    **SMALL,
     "steps": 10_000,
     "model_steps": 5_000,
     "clone_steps": 2_000,
-    "batch": 128,
     "hidden": (64, 64),
     "model_hidden": (64, 64),
-    "members": 5,
-    "elites": 3,
     "rollouts": 2_000,
     "tau": 0.05,
     "learning_rate": 1e-3,

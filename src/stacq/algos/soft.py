@@ -17,10 +17,10 @@ def glorot(network: MLP) -> MLP:
 
 
 def soft_target(
-    critic: MLP, actor: MLP, log_alpha: jax.Array, batch: Batch, key: jax.Array, discount: jax.Array | float
+    critic: MLP, actor: MLP, log_alpha: jax.Array, batch: Batch, noise: jax.Array, discount: jax.Array | float
 ) -> jax.Array:
     """y = r + gamma (1 - d) (min_j Q'_j(s', a') - alpha log pi(a' | s')) with a' from the policy, [B]."""
-    a, log_pi = sampled_action(actor, batch.s_next, key)
+    a, log_pi = sampled_action(actor, batch.s_next, noise)
     v = member_values(critic, batch.s_next, a).min(axis=0) - jnp.exp(log_alpha) * log_pi
     return batch.r + discount * (1 - batch.done) * v
 
@@ -33,10 +33,10 @@ def critic_loss(critic: MLP, batch: Batch, y: jax.Array) -> tuple[jax.Array, Met
 
 
 def actor_loss(
-    actor: MLP, critic: MLP, log_alpha: jax.Array, batch: Batch, key: jax.Array
+    actor: MLP, critic: MLP, log_alpha: jax.Array, batch: Batch, noise: jax.Array
 ) -> tuple[jax.Array, Metrics]:
     """mean alpha log pi(a | s) - min_j Q_j(s, a) with a from the policy."""
-    a, log_pi = sampled_action(actor, batch.s, key)
+    a, log_pi = sampled_action(actor, batch.s, noise)
     q = member_values(critic, batch.s, a).min(axis=0)
     loss = jnp.mean(jnp.exp(log_alpha) * log_pi - q)
     return loss, {"actor_loss": loss, "q_policy": q.mean(), "entropy": -log_pi.mean()}

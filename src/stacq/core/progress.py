@@ -4,18 +4,13 @@ import contextlib
 import io
 import sys
 import time
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
+Update = Callable[..., None]
+"""(done, total=None, *, kept=False, phase=""): the amount done so far, and the total if it is known only later.
 
-class Update(Protocol):
-    """Called with the amount done so far, and the total where it is known only later.
-
-    What was `kept` from an earlier run says nothing about the speed of this one. A longer work may name its `phase`.
-    """
-
-    def __call__(self, done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None: ...
-
+What was `kept` from an earlier run says nothing about the speed of this one. A longer work may name its `phase`.
+"""
 
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 

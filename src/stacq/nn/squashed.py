@@ -19,10 +19,10 @@ def mean_action(actor: MLP, s: jax.Array) -> jax.Array:
     return jnp.tanh(mean_and_log_std(actor, s)[0])
 
 
-def sampled_action(actor: MLP, s: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """a = tanh(u) with u normal, [..., A], and log pi(a | s), [...]; differentiable in the network."""
+def sampled_action(actor: MLP, s: jax.Array, noise: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """a = tanh(u), u = mean + deviation noise, [..., A], and log pi(a | s), [...]; `noise` is standard normal."""
     mean, log_std = mean_and_log_std(actor, s)
-    u = mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)
+    u = mean + jnp.exp(log_std) * noise
     return jnp.tanh(u), log_density(mean, log_std, u)
 
 

@@ -78,11 +78,12 @@ def with_sets(work: Work) -> Work:
 
 
 def with_data(work: Work) -> Work:
-    """Data that the algorithm makes itself, from the dataset."""
-    make = work.plan.algorithm.needs.data
-    if make is None:
+    """Data that the algorithm makes itself, from the dataset; a finished run needs none."""
+    make, plan = work.plan.algorithm.needs.data, work.plan
+    if make is None or (work.directory / RESULT).exists():
         return work
-    return replace(work, plan=replace(work.plan, dataset=make(work.plan.dataset, work.plan.config, work.reporter.say)))
+    made = make(plan.dataset, plan.config, work.reporter.say)
+    return replace(work, plan=replace(plan, dataset=made, source=plan.dataset))
 
 
 def with_actions(work: Work) -> Work:

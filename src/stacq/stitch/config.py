@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from stacq.core.errors import InputError, check_seed, check_whole
 
 MANY_ROWS = 900_000  # from here on the inverse model is a wide one
-WIDE, NARROW = 750, 128
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,13 @@ class InverseConfig:
     """The autoencoder that makes up the action of a stitch."""
 
     steps: int = 400_000
-    width: int = 0  # of its two hidden layers; 0: 750 from 900,000 rows on, otherwise 128
+    width: int = 750  # of both hidden layers, from 900,000 rows on
+    narrow: int = 128  # with fewer rows
     learning_rate: float = 1e-4
     batch: int = 100
 
     def hidden(self, rows: int) -> tuple[int, int]:
-        width = self.width or (WIDE if rows >= MANY_ROWS else NARROW)
+        width = self.width if rows >= MANY_ROWS else self.narrow
         return width, width
 
 
@@ -65,6 +65,7 @@ class StitchConfig:
 
     iterations: int = 5
     radius: float = 0.0  # Euclidean, between raw states; 0: half the median length of a step of the data
+    between_only: bool = False  # whether a stitch must lead to another episode
     least_gain: float = 0.1  # share of its size by which the return of an episode must grow
     limit: int = 1000  # steps of an episode
     seed: int = 0

@@ -54,20 +54,28 @@ def usual_radius(dataset: Dataset) -> float:
     return 0.5 * float(np.median(np.linalg.norm(steps, axis=1)))
 
 
-def best_jumps(dataset: Dataset, elites: MLP, values: Floats, radius: float) -> Ints:
+def best_jumps(dataset: Dataset, elites: MLP, values: Floats, radius: float, *, between_only: bool = False) -> Ints:
     """For every row the row whose successor is gone to: its own number where no stitch is better, [N].
 
     `values` are those of successors, min_j V_j(s').
     """
     neighbours = Neighbours(dataset, radius)
+    episode = np.repeat(np.arange(dataset.episodes), dataset.lengths)
     best = np.arange(len(dataset))
     for first in range(0, len(neighbours.rows), BLOCK):
         anchors = neighbours.rows[first : first + BLOCK]
-        better = of_more_value(neighbours.of(dataset, anchors), values)
+        near = neighbours.of(dataset, anchors)
+        better = of_more_value(between(near, episode) if between_only else near, values)
         if len(better.row):
             chosen = most_valuable(likely(better, dataset, elites, anchors), values)
             best[chosen.anchor] = chosen.row
     return best
+
+
+def between(pairs: Candidates, episode: Ints) -> Candidates:
+    """Those of two episodes."""
+    keep = episode[pairs.anchor] != episode[pairs.row]
+    return Candidates(pairs.anchor[keep], pairs.row[keep])
 
 
 def of_more_value(pairs: Candidates, values: Floats) -> Candidates:

@@ -17,6 +17,7 @@ from stacq.core.reading import read_text
 from stacq.core.staging import sweep
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5, write_hdf5
+from stacq.dynamics.models import PRECISION
 from stacq.stitch.config import StitchConfig, check_config
 from stacq.stitch.inverse import Steps, made_up, unscaled
 from stacq.stitch.jumps import best_jumps, usual_radius
@@ -42,12 +43,19 @@ def stitched(dataset: Dataset, config: StitchConfig, say: Say = lambda text: Non
     now = _read(places[done - 1]) if done else with_marks(dataset)
     if done < len(places):
         check_writable(places[-1])
-        models = made_models(dataset, config, say)
-        chosen = dataclasses.replace(config, radius=config.radius or usual_radius(dataset))
-        for iteration in range(done + 1, len(places) + 1):
-            now = _next_data(now, dataset, models, (config, chosen), iteration, say)
+        with jax.default_matmul_precision(PRECISION):
+            now = _remaining(now, dataset, config, done, say)
     say(f"stitched data: {places[-1] / DATA}")
     return dataclasses.replace(now, name=dataset.name)
+
+
+def _remaining(now: Dataset, dataset: Dataset, config: StitchConfig, done: int, say: Say) -> Dataset:
+    """The iterations that are not done yet."""
+    models = made_models(dataset, config, say)
+    chosen = dataclasses.replace(config, radius=config.radius or usual_radius(dataset))
+    for iteration in range(done + 1, config.iterations + 1):
+        now = _next_data(now, dataset, models, (config, chosen), iteration, say)
+    return now
 
 
 def _next_data(
@@ -79,7 +87,8 @@ def one_iteration(
     """A new value, new trajectories, and of these the ones whose return grew enough."""
     k_value, k_made = jax.random.split(jax.random.fold_in(jax.random.key(config.seed), iteration))
     value = fit_value(dataset, config.value, k_value)
-    jumps = best_jumps(dataset, models.forward, least_values(value, dataset.next_observations), config.radius)
+    promised = least_values(value, dataset.next_observations)
+    jumps = best_jumps(dataset, models.forward, promised, config.radius, between_only=config.between_only)
     paths = traced(dataset, jumps, config.limit)
     steps = Steps(*(
         each[which[paths.stitched]]

@@ -40,11 +40,14 @@ class Truth:
     hit: float  # the made-up action leads there
     possible: float  # some action does
     recorded: float  # of the recorded steps from the same states, whose recorded action leads where it led
+    usual_miss: float  # median over stitches of the made-up action's largest distance, in true ranges
+    least_miss: float  # the same of the best action's
 
     def text(self) -> str:
         return (
             f"{self.tried:,} of {self.stitches:,} stitches tried: {self.hit:.0%} hit by the made-up action, "
-            f"{self.possible:.0%} possible ({self.recorded:.0%} of the recorded steps are repeated)"
+            f"{self.possible:.0%} possible; the usual miss is {self.usual_miss:.2g} of a step's range, "
+            f"with the best action {self.least_miss:.2g} ({self.recorded:.0%} of the recorded steps are repeated)"
         )
 
 
@@ -63,7 +66,8 @@ def truth(recording: Dataset, stitched: Dataset, body: Body, *, most: int = MOST
     found = [_try_one(recording, stitched, body, int(row), actions) for row in chosen]
     near = np.array([[tried.made_up <= NEAR, tried.best <= NEAR, again <= NEAR] for tried, again in found])
     hit, possible, recorded = (float(share) for share in near.mean(axis=0))
-    return Truth(len(rows), len(chosen), hit, possible, recorded)
+    usual, least = (float(miss) for miss in np.median([tried for tried, _ in found], axis=0))
+    return Truth(len(rows), len(chosen), hit, possible, recorded, usual, least)
 
 
 def _try_one(recording: Dataset, stitched: Dataset, body: Body, row: int, actions: Float64s) -> tuple[Tried, float]:

@@ -14,10 +14,10 @@ import numpy as np
 from stacq.algos.algorithm import Algorithm
 from stacq.core.workers import WorkerFailed, WorkerPool
 from stacq.envs.gym import EnvSource
+from stacq.evaluation.records import EpisodeRecord
 from stacq.evaluation.rollouts import (
     Counting,
     Episode,
-    EpisodeRecord,
     EvaluationFailed,
     env_label,
     record_of,
