@@ -18,8 +18,13 @@ BUILT_IN = {
     "stacq": "stacq.algos.stacq",
     "onestep-stacq": "stacq.algos.onestep",
     "td3bc": "stacq.algos.td3bc",
+    "iql": "stacq.algos.iql",
     "bc": "stacq.algos.bc",
+    "rebrac": "stacq.algos.rebrac",
     "rambo": "stacq.algos.rambo",
+    "bcq": "stacq.algos.bcq",
+    "diffuser": "stacq.algos.diffuser",
+    "mbts": "stacq.algos.mbts",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 
@@ -30,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> "Algorithm":
-    """The description behind a name, or in a Python file of the user; an unknown name is told the nearest one."""
+    """The description behind a name, or in a file of the user. An error about another name gives the nearest one."""
     if name in _REGISTERED:
         return _REGISTERED[name]
     if name in BUILT_IN:

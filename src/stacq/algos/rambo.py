@@ -269,14 +269,12 @@ SMALL: Settings = {
     "actor_rate": 3e-4,
 }
 MAZE: Settings = {
+    **SMALL,
     "steps": 10_000,
     "model_steps": 5_000,
     "clone_steps": 2_000,
-    "batch": 128,
     "hidden": (64, 64),
     "model_hidden": (64, 64),
-    "members": 5,
-    "elites": 3,
     "rollouts": 2_000,
     "tau": 0.05,
     "learning_rate": 1e-3,

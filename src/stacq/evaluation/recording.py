@@ -20,6 +20,7 @@ from stacq.data.generate import Group, Rollout, Stream, as_dataset, collect, pro
 from stacq.data.hdf5 import write_hdf5
 from stacq.envs.gym import EnvFacts, EnvSource
 from stacq.evaluation.rollouts import check_action, check_fit, env_label, env_of
+from stacq.evaluation.together import act_together
 from stacq.policies import Actor
 
 PREFIX = "rollout/"  # of the names of such datasets: none is taken for a known one
@@ -82,8 +83,8 @@ def rollout(
             raise InputError(f"{rows:,} rows do not fit into memory", where="rollout", fix="record fewer") from error
     bounds = Conventions(tuple(facts.action_low.tolist()), tuple(facts.action_high.tolist()))
     known = replace(bounds, env_id=env if isinstance(env, str) else None, name=name)
-    told = {} if noise is None else {"noise": str(noise)}
-    return replace(as_dataset(columns, known), provenance={**provenance(seed), **told})
+    noise_entry = {} if noise is None else {"noise": str(noise)}
+    return replace(as_dataset(columns, known), provenance={**provenance(seed), **noise_entry})
 
 
 def record(
@@ -133,6 +134,13 @@ def _check(policies: Sequence[Actor], rows: int, noise: float | None, seed: int)
             where="rollout",
             expected="a stacq.Policy, a function of (observation, generator), or several of them",
             fix="load a file with stacq.Policy.load",
+        )
+    if any(map(act_together, policies)):
+        raise InputError(
+            "this policy acts in many episodes at once, in one process, and recordings are made by workers",
+            where="rollout",
+            expected="a policy that acts by itself",
+            fix="record with a policy of another kind",
         )
     if rows < len(policies):
         raise InputError(f"{rows} rows", where="rollout", expected=f"at least {len(policies)}", fix="ask for more rows")

@@ -1,48 +1,22 @@
 """Rollouts to honest scores: one record per episode, the same whatever the number of workers."""
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from stacq.core.errors import InputError, check_seed, check_whole
-from stacq.core.printable import printable
 from stacq.core.types import Floats
 from stacq.core.workers import WorkerFailed, WorkerPool, available_cores
 from stacq.data.registry import task_of
 from stacq.data.tasks import Task, normalised_score
 from stacq.envs.gym import STEP_LIMIT, EnvFacts, EnvSource, facts_of, flatten, make_env
-from stacq.policies import Actor
+from stacq.evaluation.records import EpisodeRecord
+from stacq.policies import Actor, Policy
 
-COLUMNS = ("algorithm", "dataset", "seed", "step", "episode", "return", "length", "score", "success")
 MOST_EPISODES = 1_000_000
-
-
-@dataclass(frozen=True)
-class EpisodeRecord:
-    """One evaluation episode, tidy: every statistic is made from these at report time."""
-
-    algorithm: str
-    dataset: str
-    seed: int
-    step: int  # of training
-    episode: int
-    episode_return: float  # undiscounted; column "return"
-    length: int
-    score: float | None  # D4RL's normalised score, None where no reference returns are known
-    success: bool | None  # None where the environment does not say
-
-    def row(self) -> tuple[object, ...]:
-        """Values under COLUMNS; floats at full precision, unknown as empty, names without control characters."""
-        values = (printable(self.algorithm), printable(self.dataset), self.seed, self.step, self.episode)
-        score = "" if self.score is None else repr(self.score)
-        success = "" if self.success is None else int(self.success)
-        return (*values, repr(self.episode_return), self.length, score, success)
 
 
 class Episode(NamedTuple):
@@ -75,26 +49,39 @@ def evaluate(
     """Run a policy for `episodes` episodes in worker processes and return their records in order.
 
     Episode k draws its start and its noise from (seed, k) alone. `workers` defaults to all cores, never
-    more than episodes; a warm `pool` is used instead if given. The scores' reference returns come from
+    more than episodes; a warm `pool` is used instead if given. A policy that acts in many episodes at once needs
+    neither: its environments are all in this process. The scores' reference returns come from
     the dataset's name or the environment's id.
     """
     _check_kinds(policy, env)
     check_numbers(episodes, seed)
     task = reference_task(dataset, env)
-    label = env_label(env)
-    run = partial(run_episode, policy, env, label, (seed,))
     records = []
+    for index, episode in enumerate(_episodes(policy, env, episodes, seed, workers, pool)):
+        record = record_of(episode, task, algorithm, dataset, (seed, step, index))
+        records.append(record)
+        if on_episode:
+            on_episode(record)
+    return records
+
+
+def _episodes(
+    policy: Actor, env: EnvSource, episodes: int, seed: int, workers: int | None, pool: WorkerPool | None
+) -> Iterator[Episode]:
+    """In order, from workers, or all at once where the policy asks for that."""
+    from stacq.evaluation.together import act_together, run_together
+
+    label = env_label(env)
+    if isinstance(policy, Policy) and act_together(policy):
+        yield from run_together([policy], env, label, [[(seed, index) for index in range(episodes)]])[0]
+        return
+    run = partial(run_episode, policy, env, label, (seed,))
     try:
         with nullcontext(pool) if pool else WorkerPool(crew_size(workers, episodes)) as crew:
-            for index, episode in enumerate(crew.map(run, range(episodes))):
-                record = record_of(episode, task, algorithm, dataset, (seed, step, index))
-                records.append(record)
-                if on_episode:
-                    on_episode(record)
+            yield from crew.map(run, range(episodes))
     except WorkerFailed as failure:
         reason = f"episode {failure.task} (of 0 to {episodes - 1}) in {label} failed: {failure.summary}"
         raise EvaluationFailed(f"{reason}\n{failure.details}".rstrip()) from None
-    return records
 
 
 def record_of(
@@ -141,7 +128,7 @@ def check_fit(policy: Actor, env: EnvSource, dataset: str, pool: WorkerPool) -> 
 
 def _facts_for(policy: Actor, env: EnvSource, label: str) -> EnvFacts:
     with env_of(env, label) as (_, facts):
-        _check_sizes(policy, facts)
+        check_sizes(policy, facts)
         return facts
 
 
@@ -171,31 +158,48 @@ class Counting(NamedTuple):
     scale: float = 1.0
 
 
+Stream = tuple[int, ...]
+"""What an episode's start and noise are drawn from: seeds and numbers, the episode's own last."""
+
+
 def run_episode(
-    policy: Actor, env: EnvSource, label: str, stream: tuple[int, ...], index: int, counting: Counting = Counting()
+    policy: Actor, env: EnvSource, label: str, stream: Stream, index: int, counting: Counting = Counting()
 ) -> Episode:
     """One episode, in a worker process, from the random numbers of (stream, index) alone."""
     with env_of(env, label) as (body, facts):
-        _check_sizes(policy, facts)
-        return _roll_out(policy, body, facts, (*stream, index), counting)
+        check_sizes(policy, facts)
+        going = Going(body, facts, (*stream, index), counting)
+        while not going.ended:
+            going.take(np.asarray(policy(going.observation, going.rng)))
+        return going.episode()
 
 
-def _roll_out(policy: Actor, body: Any, facts: EnvFacts, stream: tuple[int, ...], counting: Counting) -> Episode:
-    starts, noise = np.random.SeedSequence(stream).spawn(2)
-    rng = np.random.default_rng(noise)
-    observation, _ = body.reset(seed=int(starts.generate_state(1)[0]))
-    start = flatten(observation)
-    total, discounted, length, info = 0.0, 0.0, 0, {}
-    ended = False
-    while not ended and length < STEP_LIMIT:
-        action = np.asarray(policy(flatten(observation), rng))
-        check_action(action, facts, length)
-        observation, reward, terminated, truncated, info = body.step(action)
-        total += float(reward)
-        discounted += counting.discount**length * (float(reward) * counting.scale + counting.shift)
-        length += 1
-        ended = bool(terminated or truncated)
-    return Episode(total, length, _success(info), discounted, start)
+class Going:
+    """An episode on its way: what is seen now, the generator of its noise, and what came so far."""
+
+    def __init__(self, body: Any, facts: EnvFacts, stream: Stream, counting: Counting) -> None:
+        starts, noise = np.random.SeedSequence(stream).spawn(2)
+        self.body, self.facts, self.counting = body, facts, counting
+        self.rng = np.random.default_rng(noise)
+        seen, _ = body.reset(seed=int(starts.generate_state(1)[0]))
+        self.observation = self.start = flatten(seen)
+        self.total, self.discounted, self.length = 0.0, 0.0, 0
+        self.info: dict[str, Any] = {}
+        self.ended = False
+
+    def take(self, action: Floats) -> None:
+        """One step; an action that is none is refused before the simulator sees it."""
+        check_action(action, self.facts, self.length)
+        seen, reward, terminated, truncated, self.info = self.body.step(action)
+        self.observation = flatten(seen)
+        self.total += float(reward)
+        counted = float(reward) * self.counting.scale + self.counting.shift
+        self.discounted += self.counting.discount**self.length * counted
+        self.length += 1
+        self.ended = bool(terminated or truncated) or self.length >= STEP_LIMIT
+
+    def episode(self) -> Episode:
+        return Episode(self.total, self.length, _success(self.info), self.discounted, self.start)
 
 
 @cache
@@ -214,7 +218,7 @@ def env_of(source: EnvSource, label: str) -> Iterator[tuple[Any, EnvFacts]]:
             env.close()
 
 
-def _check_sizes(policy: Actor, facts: EnvFacts) -> None:
+def check_sizes(policy: Actor, facts: EnvFacts) -> None:
     wanted = (getattr(policy, "observation_size", None), getattr(policy, "action_size", None))
     if wanted[0] is not None and wanted != (facts.observation_size, facts.action_size):
         raise InputError(
@@ -239,37 +243,3 @@ def _success(info: dict[str, Any]) -> bool | None:
         if key in info:
             return bool(info[key])
     return None
-
-
-def csv_line(values: Iterable[object]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(values)
-    return text.getvalue()
-
-
-def parse_records(lines: Iterable[str]) -> list[EpisodeRecord]:
-    """Records from the lines of a CSV file, header first, value for value as they were written."""
-    return [_parse(row) for row in csv.DictReader(lines)]
-
-
-def _parse(row: dict[str, str]) -> EpisodeRecord:
-    if None in row or None in row.values():
-        raise ValueError(f"{len(COLUMNS)} values were expected: {', '.join(COLUMNS)}")
-    seed, step, episode, length = (_count(row[key]) for key in ("seed", "step", "episode", "length"))
-    return EpisodeRecord(
-        algorithm=row["algorithm"],
-        dataset=row["dataset"],
-        seed=seed,
-        step=step,
-        episode=episode,
-        episode_return=float(row["return"]),
-        length=length,
-        score=float(row["score"]) if row["score"] else None,
-        success=bool(int(row["success"])) if row["success"] else None,
-    )
-
-
-def _count(text: str) -> int:
-    if not 0 <= (value := int(text)) < 2**63:
-        raise ValueError(f"{text[:20]} is no number from 0 that fits 64 bits")
-    return value

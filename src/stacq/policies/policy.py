@@ -14,7 +14,7 @@ from stacq.core.errors import InputError
 from stacq.core.normaliser import Normaliser
 from stacq.core.outside import UNKNOWN_TYPE, parsed_json
 from stacq.core.reading import check_regular
-from stacq.core.types import Float32s, Floats
+from stacq.core.types import Bools, Float32s, Floats
 from stacq.policies.networks import float32
 
 if TYPE_CHECKING:
@@ -24,10 +24,9 @@ if TYPE_CHECKING:
 FORMAT = "stacq.policy.v1"
 LARGEST = 1 << 30  # bytes of a policy file; the recommended network has half a million
 Actor = Callable[[Floats, np.random.Generator], Floats]
-"""What can be evaluated: (observation, random generator) -> action. The generator is the episode's own.
-
-A policy that remembers something between steps has `begin()`, which gives an actor for one episode.
-"""
+"""What can be evaluated: (observation, random generator) -> action. The generator is the episode's own."""
+Crew = Callable[[Bools, Floats, Sequence[Sequence[np.random.Generator]]], Floats]
+"""What acts in many episodes at once: (which go on [K, E], observations [K, E, S], their generators) -> [K, E, A]."""
 
 
 class Space(NamedTuple):
@@ -44,6 +43,11 @@ class Policy(ABC):
 
     space: Space
     kind: ClassVar[str]
+    together: ClassVar[bool] = False
+    """Whether it is evaluated in all episodes at once, by `crew`, in the process that asks and not in workers.
+
+    Such a kind may load what workers do without, and remember something from one step of an episode to the next.
+    """
 
     @property
     def observation_size(self) -> int:
@@ -60,6 +64,19 @@ class Policy(ABC):
     @abstractmethod
     def arrays(self) -> dict[str, Float32s]:
         """Everything but normaliser and bounds, by name."""
+
+    @classmethod
+    def crew(cls, policies: "Sequence[Policy]", episodes: int) -> Crew:
+        """What acts in so many episodes of each of these policies of this kind; here, in one after the other."""
+        del episodes
+
+        def act(running: Bools, seen: Floats, rngs: Sequence[Sequence[np.random.Generator]]) -> Floats:
+            actions = np.zeros((*running.shape, policies[0].action_size), np.float32)
+            for lane, place in np.argwhere(running).tolist():
+                actions[lane, place] = policies[lane](seen[lane, place], rngs[lane][place])
+            return actions
+
+        return act
 
     def facts(self) -> dict[str, Any]:
         """What is no array, as JSON holds it."""
@@ -166,9 +183,10 @@ Builder = Callable[[Mapping[str, Float32s], Mapping[str, Any], Normaliser, tuple
 
 def _builders() -> dict[str, Builder]:
     """How a policy of each kind is made from a file."""
-    from stacq.policies import chosen, gaussian, mlp
+    from stacq.policies import chosen, gaussian, mlp, planner
 
-    return {"mlp": mlp.from_file, "gaussian": gaussian.from_file, "chosen": chosen.from_file}
+    kinds = {"mlp": mlp.from_file, "gaussian": gaussian.from_file, "chosen": chosen.from_file}
+    return {**kinds, "planner": planner.from_file}
 
 
 def space_of(

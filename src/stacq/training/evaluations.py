@@ -1,4 +1,4 @@
-"""Evaluations beside the training: worker processes roll out stored snapshots while the device goes on."""
+"""Evaluations during the training: worker processes roll out stored snapshots while the device continues."""
 
 import contextlib
 import queue
@@ -14,16 +14,17 @@ import numpy as np
 from stacq.algos.algorithm import Algorithm
 from stacq.core.workers import WorkerFailed, WorkerPool
 from stacq.envs.gym import EnvSource
+from stacq.evaluation.records import EpisodeRecord
 from stacq.evaluation.rollouts import (
     Counting,
     Episode,
-    EpisodeRecord,
     EvaluationFailed,
     env_label,
     record_of,
     reference_task,
     run_episode,
 )
+from stacq.evaluation.together import act_together, run_together
 from stacq.policies import Policy, Space
 
 STREAM = 1  # keeps the starts of evaluations apart from those of other rollouts with the same seed
@@ -35,7 +36,7 @@ class Scoring(NamedTuple):
 
     env: EnvSource
     episodes: int
-    counting: Counting  # of the critics, whose values stand beside the returns
+    counting: Counting  # of the critics, whose values are compared with the returns
     label: str  # of the algorithm, in the records
     dataset: str
 
@@ -85,6 +86,7 @@ class Evaluator:
         self._ended = True
         with contextlib.suppress(queue.Full):  # a thread that is behind sees `_ended` before it waits again
             self._todo.put_nowait(None)
+        self._thread.join()  # it may be computing, which must not outlast the interpreter
 
     def submit(self, snapshot: Snapshot) -> None:
         """Queue a snapshot; waits while too many are queued."""
@@ -105,7 +107,7 @@ class Evaluator:
         while not self._ended:
             snapshot = self._todo.get()
             if failed or snapshot is None:
-                continue  # the trainer has been told and will stop; it must not block on a full queue before that
+                continue  # the trainer knows of the error and will stop; it must not block on a full queue before that
             try:
                 began = time.monotonic()
                 outcomes = self._evaluate(snapshot)
@@ -116,23 +118,36 @@ class Evaluator:
                 failed = True
 
     def _evaluate(self, snapshot: Snapshot) -> list[Outcome]:
-        p = self.scoring
-        label = env_label(p.env)
         policies = policies_of(self.algorithm, snapshot.state, snapshot.places, self.space)
-        run = partial(_episode, p.env, label, snapshot.step, p.counting)
+        here = bool(policies) and act_together(policies[0])
+        try:
+            found = self._here(snapshot, policies) if here else self._in_workers(snapshot, policies)
+        except (WorkerFailed, EvaluationFailed) as failure:
+            told = f"{failure.summary}\n{failure.details}" if isinstance(failure, WorkerFailed) else str(failure)
+            raise EvaluationFailed(
+                f"the evaluation at step {snapshot.step:,} in {env_label(self.scoring.env)} failed: {told}"
+            ) from None
+        return [
+            Outcome(snapshot, seed, place, tuple(episodes))
+            for seed, place, episodes in zip(snapshot.seeds, snapshot.places, found, strict=True)
+        ]
+
+    def _in_workers(self, snapshot: Snapshot, policies: Sequence[Policy]) -> list[list[Episode]]:
+        p = self.scoring
+        run = partial(_episode, p.env, env_label(p.env), snapshot.step, p.counting)
         tasks = [
             (policy, seed, index)
             for policy, seed in zip(policies, snapshot.seeds, strict=True)
             for index in range(p.episodes)
         ]
-        try:
-            episodes = list(self.pool.map(run, tasks))
-        except WorkerFailed as failure:
-            raise EvaluationFailed(
-                f"the evaluation at step {snapshot.step:,} in {label} failed: {failure.summary}\n{failure.details}"
-            ) from None
-        found = [tuple(episodes[first : first + p.episodes]) for first in range(0, len(episodes), p.episodes)]
-        return [Outcome(snapshot, *each) for each in zip(snapshot.seeds, snapshot.places, found, strict=True)]
+        episodes = list(self.pool.map(run, tasks))
+        return [episodes[first : first + p.episodes] for first in range(0, len(episodes), p.episodes)]
+
+    def _here(self, snapshot: Snapshot, policies: Sequence[Policy]) -> list[list[Episode]]:
+        """In this thread: it shares cores or device with the training."""
+        p = self.scoring
+        streams = [[(STREAM, seed, snapshot.step, index) for index in range(p.episodes)] for seed in snapshot.seeds]
+        return run_together(policies, p.env, env_label(p.env), streams, p.counting, wanted=lambda: not self._ended)
 
 
 def _episode(env: EnvSource, label: str, step: int, counting: Counting, task: tuple[Policy, int, int]) -> Episode:
