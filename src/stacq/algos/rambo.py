@@ -215,9 +215,9 @@ def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config
 
 
 def phases(cfg: Config) -> tuple[Phase, ...]:
-    """The model; the cloned policy; both, or the agent alone where the adversary has no weight."""
+    """The model; the cloned policy; both, or the agent alone where the adversary has no weight. The last is scored."""
     fitted = Phase(cfg.model_steps, (fit_model,), acts=False)
-    cloned = (Phase(cfg.clone_steps, (clone,)),) if cfg.clone else ()
+    cloned = (Phase(cfg.clone_steps, (clone,), acts=False),) if cfg.clone else ()
     last = update if np.any(np.asarray(cfg.adversary) > 0) else update_agent
     return (fitted, *cloned, Phase(cfg.steps, (last,)))
 
