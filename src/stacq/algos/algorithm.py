@@ -120,6 +120,7 @@ class Algorithm:
     )  # variants by family, "" for any other; else the first of `variants`
     small: Settings = field(default_factory=dict)  # minutes on two cores
     maze: Settings = field(default_factory=dict)  # the continuous mazes, tuned there
+    evaluations: int | None = None  # at most so many, where acting takes long; else as the preset has it
     counts: tuple[str, ...] = ("steps",)  # fields of Config that say how long the phases are
     calmed_by: tuple[str, ...] = ("learning_rate",)  # smaller ones help where every seed is lost
 

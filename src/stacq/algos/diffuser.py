@@ -246,5 +246,6 @@ ALGORITHM = Algorithm(
         "guide_scale": 0.1,
         "learning_rate": 1e-3,
     },
+    evaluations=5,
     counts=("value_steps", "steps"),
 )

@@ -41,6 +41,7 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
     family, chosen = family_of(dataset), algorithm.variants[variant]
     size = algorithm.maze if family == ON_MAZES else algorithm.small if small else {}
     on_top = chosen.small if small else {}
+    usual = FEW_EVALUATIONS if family == ON_MAZES or small else Preset.evaluations
     settings = {
         **_published(algorithm, dataset),
         **size,
@@ -52,7 +53,7 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
         algorithm.Config(**settings),
         algorithm.shown.get(family, Shown()),
         (SMALL_EPISODES if small else EPISODES).get(family, Preset.episodes),
-        FEW_EVALUATIONS if family == ON_MAZES or small else Preset.evaluations,
+        min(usual, algorithm.evaluations or usual),
     )
 
 

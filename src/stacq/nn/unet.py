@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 WIDTH = 5  # steps that a convolution of a block sees
-GROUPS = 8  # of a normalisation; fewer where the channels cannot be divided so
+GROUPS = 8  # of a normalisation; fewer where channels are few: see `group_norm`
 HEADS, HEAD_WIDTH = 4, 32  # of the attention
 WAVES = 10_000.0  # ratio of the longest wave of the time embedding to the shortest
 
@@ -157,8 +157,13 @@ def doubled(layer: Affine, x: jax.Array) -> jax.Array:
 
 
 def group_norm(part: Norm, x: jax.Array) -> jax.Array:
-    """Each group of channels to mean 0 and deviation 1 over all steps."""
-    groups = math.gcd(GROUPS, x.shape[-1])
+    """Each group of channels to mean 0 and deviation 1 over all steps.
+
+    A group has at least four channels, as in the published network. One of a single channel would wipe out all that
+    stays the same over the window.
+    """
+    channels = x.shape[-1]
+    groups = math.gcd(GROUPS, channels, max(channels // 4, 1))
     parts = x.reshape(*x.shape[:-1], groups, -1)
     centred = parts - parts.mean(axis=(-3, -1), keepdims=True)
     scale = jax.lax.rsqrt(jnp.mean(centred**2, axis=(-3, -1), keepdims=True) + 1e-5)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 WHERE = "a policy that plans"
 NETWORKS = ("denoiser", "value")
+LEAST = 8  # channels: the value network ends with a quarter of them
+MOST = 1 << 24  # numbers of one decision's plans
 
 
 @dataclass(frozen=True)
@@ -264,6 +266,13 @@ def check_planning(planning: Planning) -> None:
         )
     halvings = len(planning.channels) - 1
     shortest = 2**halvings
+    if planning.horizon * planning.plans * max(planning.channels) > MOST or planning.noise_steps > 10_000:
+        raise InputError(
+            f"{planning.plans} plans of {planning.horizon} steps, {planning.noise_steps} steps of noise",
+            where=WHERE,
+            expected=f"at most {MOST:,} numbers in a layer, and 10,000 steps of noise",
+            fix="set fewer",
+        )
     if planning.horizon % shortest:
         raise InputError(
             f"a horizon of {planning.horizon} steps",
@@ -271,10 +280,10 @@ def check_planning(planning: Planning) -> None:
             expected=f"a multiple of {shortest}: {len(planning.channels)} channels halve it {halvings} times",
             fix="set another horizon, or fewer channels",
         )
-    if min(planning.channels) < 4 or planning.warm_steps > planning.noise_steps:
+    if min(planning.channels) < LEAST or planning.warm_steps > planning.noise_steps:
         raise InputError(
             f"channels {planning.channels} and {planning.warm_steps} of {planning.noise_steps} steps of noise again",
             where=WHERE,
-            expected="at least 4 channels, and no more warm_steps than noise_steps",
+            expected=f"at least {LEAST} channels, and no more warm_steps than noise_steps",
             fix="correct the setting",
         )
