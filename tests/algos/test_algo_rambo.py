@@ -545,6 +545,11 @@ def test_published_settings_of_antmazes(maze: str, weight: float, random: bool) 
     assert found.shown.normalise and found.shown.reward_shift == -1
 
 
+def test_rewards_where_imagined_steps_pass_the_goal() -> None:
+    """No rule ends them there. So being at the goal is worth 0, and every other step costs 1."""
+    assert preset(rambo.ALGORITHM, "stacq/pointmaze-umaze-v0").shown.reward_shift == -1
+
+
 def test_the_other_published_settings() -> None:
     config = preset(rambo.ALGORITHM, "hopper-medium-v2").config
     assert (config.steps, config.batch, config.hidden, config.critics) == (2_000_000, 256, (256, 256), 2)

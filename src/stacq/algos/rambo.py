@@ -292,7 +292,7 @@ ALGORITHM = Algorithm(
     value=value,
     kept=kept,
     needs=Needs(prepared=surroundings),
-    shown={"antmaze": Shown(reward_shift=-1.0)},
+    shown=dict.fromkeys(("antmaze", "pointmaze"), Shown(reward_shift=-1.0)),
     published=PUBLISHED,
     small=SMALL,
     maze=MAZE,
