@@ -1,5 +1,5 @@
 # make run        the main job on its embedded default
-# make test       the tests a contributor runs before every commit
+# make test       the tests a contributor runs before every commit; programs are compiled with little optimisation, which is faster here
 # make attack     an hour of attacks on what make run runs (ARGS=--short: two minutes; docs/attack.md)
 # Each sets up .venv on its first call and starts at once on the next.
 
@@ -13,7 +13,7 @@ run: .venv/.ready-run
 	@$(BIN)/stacq run $(ARGS)
 
 test: .venv/.ready-dev
-	@$(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
+	@XLA_FLAGS="$${XLA_FLAGS:---xla_backend_optimization_level=0}" $(BIN)/python -m pytest -n auto --dist loadgroup -m "not slow" $(ARGS)
 
 test-slow: .venv/.ready-dev
 	@$(BIN)/python -m pytest -n auto --dist loadgroup -m slow $(ARGS)

@@ -89,7 +89,7 @@ def theirs(d3rlpy: Any, name: str, small: bool) -> Any:
     kinds = {"td3bc": "TD3PlusBC", "iql": "IQL", "rebrac": "ReBRAC", "bcq": "BCQ"}
     more: dict[str, Any] = {}
     if name == "bcq":
-        coder = d3rlpy.models.VectorEncoderFactory(list(cfg.coder_hidden))
+        coder = d3rlpy.models.VectorEncoderFactory(list(cfg.vae_hidden))
         more = {"imitator_encoder_factory": coder}
     if name == "iql":
         more = {"value_encoder_factory": d3rlpy.models.VectorEncoderFactory(list(cfg.hidden))}

@@ -94,6 +94,7 @@ def make_world(arrays: dict[str, Array], shape: Shape = FULL, precision: Precisi
         chained=jnp.ones(rows, bool),
         ensemble=frozen_for(jax.default_backend(), models, precision),
         extras=Extras(on_device["start"], on_device["size"], on_device["rows"], None),
+        precision=precision,
     )
 
 

@@ -30,12 +30,13 @@ from stacq.core.workers import WorkerPool
 from stacq.dynamics.fit import _hold_out
 from stacq.dynamics.models import Dynamics, Models, forward_members, inverse_mean
 from stacq.dynamics.recipes import FitConfig
-from stacq.envs.gym import make_env
+from stacq.envs.simulator import Simulator
 from stacq.reach.calibration import Calibration, refined
 from stacq.reach.config import Estimator
 from stacq.reach.join import BoxIndex, typical_widths
 from stacq.reach.options import ACTIONS as DEFAULT_ACTIONS
 from stacq.reach.ranges import range_actions, ranges, widened
+from stacq.reach.search import REACHED_AT, search
 
 BODIES = {"hopper": "Hopper-v4", "walker2d": "Walker2d-v4", "halfcheetah": "HalfCheetah-v4"}
 SEED = 42
@@ -43,11 +44,8 @@ ACTIONS = DEFAULT_ACTIONS["random"]  # as the paper's authors
 SCREENED = 16_000  # more rows asked with a cheap box, where most anchors have no candidate but their own
 POOL = 200  # candidates per anchor that the models see
 LIKELY, OTHERS = 12, 8  # of these, tried in the simulator: the best by the paper's score, and any others
-HOPELESS = 0.8  # the search ends where even the linearised simulator stays this far away
 SIMULATED = 128  # uniform actions behind a true range, beside the corners
-SEARCH_STEPS = 8
-NUDGE = 0.02  # action difference behind a simulated Jacobian
-NEAR = (0.05, 0.1, 0.2)  # L-inf distances in true ranges that may count as reached
+NEAR = (REACHED_AT, 0.1, 0.2)  # L-inf distances in true ranges that may count as reached
 THRESHOLDS = (0.01, 0.05, 0.1, 0.5)  # appendix F
 RECALLS = (0.9, 0.95, 0.98)  # of known pairs
 REACHED = (0.25, 0.5, 0.8)  # recalls of truly reachable candidates
@@ -58,23 +56,6 @@ RANGE_BATCH = 1000
 
 
 # --- The simulator
-
-
-class Simulator:
-    """One body that starts from any stored state."""
-
-    def __init__(self, env_id: str) -> None:
-        import mujoco
-
-        self.env = make_env(env_id).unwrapped
-        self.step_physics = mujoco.mj_step
-
-    def next_observation(self, qpos: Float64s, qvel: Float64s, action: Float64s) -> Float64s:
-        data = self.env.data
-        data.qpos[:], data.qvel[:], data.ctrl[:] = qpos, qvel, action
-        data.qacc_warmstart[:] = 0.0  # the result must not depend on what was simulated before
-        self.step_physics(self.env.model, data, nstep=self.env.frame_skip)
-        return np.asarray(self.env._get_obs(), dtype=np.float64)
 
 
 simulator = lru_cache(Simulator)
@@ -135,63 +116,6 @@ def check_search(
     distances = np.abs((landed[:-1] - landed[-1]) / true_range).max(axis=1)
     low, high = tried.min(axis=0), tried.max(axis=0)
     return search(lambda a: (reach(a) - landed[-1]) / true_range, tried[distances.argmin()], low, high)
-
-
-def search(distance: Callable[[Float64s], Float64s], action: Float64s, low: Float64s, high: Float64s) -> float:
-    """The smallest L-inf distance that damped, nearly minimax Gauss-Newton steps within the bounds find."""
-    error, damping, stale = distance(action), 1e-3, 0
-    slopes = None
-    for _ in range(SEARCH_STEPS):
-        if np.abs(error).max() <= NEAR[0] or stale == 3:
-            break
-        if slopes is None:
-            slopes = jacobian(distance, action, error, high)
-        step = minimax_step(slopes, error, action, low, high, damping)
-        if damping < 1e-3 and np.abs(error + slopes @ step).max() > HOPELESS:
-            break
-        proposal = np.clip(action + step, low, high)
-        moved = distance(proposal)
-        gain = np.abs(error).max() - np.abs(moved).max()
-        stale = 0 if gain > 0.02 * np.abs(error).max() else stale + 1
-        if gain > 0:
-            action, error, damping, slopes = proposal, moved, damping * 0.3, None
-        else:
-            damping *= 10
-    return float(np.abs(error).max())
-
-
-def jacobian(distance: Callable[[Float64s], Float64s], action: Float64s, error: Float64s, high: Float64s) -> Float64s:
-    """[S, A], by differences that stay within the bounds."""
-    columns = []
-    for i, size in enumerate(np.where(action + NUDGE <= high, NUDGE, -NUDGE)):
-        moved = action.copy()
-        moved[i] += size
-        columns.append((distance(moved) - error) / size)
-    return np.array(columns).T
-
-
-def minimax_step(
-    slopes: Float64s, error: Float64s, action: Float64s, low: Float64s, high: Float64s, damping: float
-) -> Float64s:
-    """Iteratively reweighted least squares towards the least maximum; coordinates that hit a bound stay there."""
-    step = np.zeros_like(action)
-    weights = np.ones_like(error)
-    for _ in range(6):
-        free = np.ones(len(action), dtype=bool)
-        for _ in range(len(action)):
-            fixed = slopes[:, ~free] @ step[~free] + error
-            squares = (slopes[:, free].T * weights) @ slopes[:, free]
-            squares += damping * np.trace(squares) / free.sum() * np.eye(free.sum()) + 1e-12 * np.eye(free.sum())
-            step[free] = np.linalg.solve(squares, -(slopes[:, free].T * weights) @ fixed)
-            outside = free & ((action + step < low - 1e-9) | (action + step > high + 1e-9))
-            step = np.clip(action + step, low, high) - action
-            free &= ~outside
-            if not outside.any() or not free.any():
-                break
-        left = np.abs(error + slopes @ step)
-        weights = weights * (left / left.max() + 0.02)
-        weights /= weights.max()
-    return step
 
 
 # --- The models

@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from pull_stiffness import jacobians
-from reachability_truth import BODIES, Simulator
+from reachability_truth import BODIES
 
 from stacq import load
 from stacq.algos.common import act
@@ -34,6 +34,7 @@ from stacq.data.registry import task_of
 from stacq.data.tasks import normalised_score
 from stacq.dynamics.models import Dynamics, Models, forward_mean
 from stacq.envs.gym import make_env
+from stacq.envs.simulator import Simulator
 from stacq.nn.mlp import MLP
 from stacq.runs.finished import CONFIG
 from stacq.training.checkpoints import KIND

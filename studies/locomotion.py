@@ -37,8 +37,7 @@ from stacq.runs.summary import curve, read_run
 
 RESULTS = "training.jsonl"
 RUNS: dict[str, tuple[Options, ReachConfig]] = {
-    "bc": (Options("bc"), ReachConfig()),
-    "td3bc": (Options("td3bc"), ReachConfig()),
+    **{name: (Options(name), ReachConfig()) for name in algos.BUILT_IN},
     "td3bc-4": (Options("td3bc", variant="four-critics"), ReachConfig()),
     "stacq": (Options("stacq", variant="paper"), ReachConfig()),
     "layer-norm": (Options("stacq", variant="layer-norm"), ReachConfig()),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from stacq.data.load import load as load
     from stacq.dynamics.models import Dynamics as Dynamics
     from stacq.evaluation.recording import rollout as rollout
-    from stacq.evaluation.rollouts import EpisodeRecord as EpisodeRecord
+    from stacq.evaluation.records import EpisodeRecord as EpisodeRecord
     from stacq.evaluation.rollouts import evaluate as evaluate
     from stacq.pipeline.console import ConsoleReporter as ConsoleReporter
     from stacq.pipeline.options import Options as Options
@@ -42,7 +42,7 @@ _HOMES = {
     "Conventions": "stacq.data.border",
     "Dataset": "stacq.data.dataset",
     "Dynamics": "stacq.dynamics.models",
-    "EpisodeRecord": "stacq.evaluation.rollouts",
+    "EpisodeRecord": "stacq.evaluation.records",
     "InputError": "stacq.core.errors",
     "Normaliser": "stacq.core.normaliser",
     "Options": "stacq.pipeline.options",

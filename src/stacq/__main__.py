@@ -28,7 +28,7 @@ STOPPED = (130, 143)  # by Ctrl-C, by SIGTERM
 
 def main() -> None:
     try:
-        from stacq.core.surroundings import complete_streams, forget, forget_errors_untold, output_is_lost
+        from stacq.core.surroundings import complete_streams, drop_unwritten_errors, forget, output_is_lost
 
         os.environ["PYTHONSAFEPATH"] = "1"  # packages start Pythons of their own, which would look in this directory
         complete_streams()
@@ -38,7 +38,7 @@ def main() -> None:
     except SystemExit as end:
         if end.code in STOPPED:
             _leave(int(end.code))
-        forget_errors_untold()
+        drop_unwritten_errors()
         raise
     except BrokenPipeError:  # the reader of our output went away, as `| head` does
         forget(sys.stdout)
@@ -49,7 +49,7 @@ def main() -> None:
         forget(sys.stdout)
         with contextlib.suppress(OSError):
             print(f"error: standard output: cannot write: {error.strerror}", file=sys.stderr)
-        forget_errors_untold()
+        drop_unwritten_errors()
         sys.exit(2)
 
 

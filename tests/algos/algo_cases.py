@@ -8,7 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from stacq.algos.world import Batch, Extras, Pairs, Rows, World, gather, pack_rows
+from stacq.algos.pairs import Pairs
+from stacq.algos.world import Batch, Extras, Rows, World, gather, pack_rows
 from stacq.core.normaliser import Normaliser
 from stacq.core.types import Array, Bools, Float64s
 from stacq.data.dataset import Dataset

@@ -13,6 +13,7 @@ from teaching import same
 from training_cases import made_task, options
 
 from stacq import algos
+from stacq.algos.world import draw_rows, gather
 from stacq.policies import Policy
 from stacq.training.evaluations import policies_of
 from stacq.training.loop import Carry, advance, init_states, zero_sums
@@ -59,6 +60,26 @@ def test_a_run_is_decided_by_its_seed_alone(name: str) -> None:
     assert same(ours, trained(name, (3, 5), (2, TURNS - 2)))
     assert same(of_seed(ours, 1), of_seed(trained(name, (5, 8), (TURNS,)), 0))
     assert not same(of_seed(ours[0], 0), of_seed(ours[0], 1))
+
+
+@every
+def test_updates_keep_shapes_and_types(name: str) -> None:
+    """Nothing is computed: the state keeps every shape and type, metrics are single float32 numbers, values too."""
+    made, key = task(name), jax.random.key(0)
+    state = jax.eval_shape(lambda key: made.algorithm.init(key, made.sizes, made.config), key)
+    batch = jax.eval_shape(lambda: gather(made.world.rows, draw_rows(made.world, key, made.config.batch)))
+    for update in (each for phase in made.phases for each in phase.updates):
+        after, metrics = jax.eval_shape(update, state, batch, made.world, key, made.config)
+        assert jax.tree.map(form, after) == jax.tree.map(form, state)
+        assert {form(each) for each in metrics.values()} == {((), "float32")}
+    if made.algorithm.value is not None:
+        seen = jax.eval_shape(lambda: jnp.zeros((7, made.sizes.state)))
+        found = jax.eval_shape(made.algorithm.value, state, seen, made.world, made.config)
+        assert form(found) == ((7,), "float32")
+
+
+def form(array: Any) -> tuple[tuple[int, ...], str]:
+    return tuple(array.shape), str(array.dtype)
 
 
 @every

@@ -246,7 +246,16 @@ def test_presets_can_be_planned_with() -> None:
                 cfg: Config = preset(described, name, variant=variant, small=small).config
                 check_planning(diffuser.planning(cfg))
                 assert cfg.goal == (variant == "goal") and (cfg.warm_steps < cfg.noise_steps) >= (variant == "warm")
-    assert preset(described, "antmaze-umaze-v2").config.fall_cost == 0
+
+
+GOALS = ("antmaze-umaze-v2", "stacq/pointmaze-medium-v0", "stacq/maze-stitching-v0")
+
+
+@pytest.mark.parametrize("name", GOALS)
+@pytest.mark.parametrize("small", [False, True])
+def test_a_goal_costs_nothing(name: str, small: bool) -> None:
+    """Where the end of a task is its goal, the price of a fall would make the guide lead away from it."""
+    assert preset(algos.find("diffuser"), name, small=small).config.fall_cost == 0
 
 
 def bandit() -> Dataset:

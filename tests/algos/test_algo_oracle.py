@@ -14,7 +14,7 @@ from probe_cases import train, values, world_of
 from scipy import stats
 
 from stacq.algos import stacq
-from stacq.algos.world import own_only
+from stacq.algos.pairs import own_only
 from stacq.core.types import Float64s
 from stacq.data.dataset import Dataset
 from stacq.reach.sets import ReachableSets

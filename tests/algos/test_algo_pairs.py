@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from stacq.algos.world import Extras, Pairs, _spread_out, best_extra, draw_pairs
+from stacq.algos.pairs import Pairs, _spread_out, best_extra, draw_pairs
+from stacq.algos.world import Extras
 from stacq.core.types import Array
 
 DRAW = jax.jit(draw_pairs, static_argnums=3)

@@ -13,7 +13,8 @@ from algo_cases import point_dynamics, recording, sets_of
 from probe_cases import actions, train, values, walk, world_of
 
 from stacq.algos import bc, onestep, stacq, td3bc
-from stacq.algos.world import make_world, own_only
+from stacq.algos.pairs import own_only
+from stacq.algos.world import make_world
 from stacq.core.normaliser import Normaliser
 from stacq.core.types import Float64s
 from stacq.data.dataset import Dataset

@@ -67,6 +67,20 @@ def test_antmaze(name: str) -> None:
         assert (data.shown.normalise, data.shown.reward_shift, data.episodes) == (algorithm == "bc", -1.0, 100)
 
 
+def test_walks_of_our_own_have_the_settings_of_their_maze() -> None:
+    assert preset("stacq", "stacq/antmaze-medium-stitch-v0") == preset("stacq", "antmaze-medium-play-v2")
+    assert preset("onestep-stacq", "stacq/antmaze-umaze-v0@5000") == preset("onestep-stacq", "antmaze-umaze-v2")
+    for algorithm in ALGORITHMS:
+        for name in ("stacq/pointmaze-umaze-v0", "stacq/pointmaze-large-stitch-v0"):
+            found = preset(algorithm, name)
+            assert (found.shown.normalise, found.shown.reward_shift, found.episodes) == (True, -1.0, 100)
+    assert preset("stacq", "stacq/pointmaze-umaze-v0").config.reward == "row"
+    small = [
+        preset("stacq", name, small=True).episodes for name in ("antmaze-umaze-v2", "stacq/pointmaze-umaze-v0", "")
+    ]
+    assert small == [20, 20, 10]
+
+
 def test_minaris_names_mean_the_same_tasks() -> None:
     assert preset("stacq", "mujoco/walker2d/medium-v0") == preset("stacq", "walker2d-medium-v2")
     assert preset("stacq", "walker2d-medium") == preset("stacq", "walker2d-medium-v2")

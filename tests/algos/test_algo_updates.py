@@ -18,7 +18,7 @@ from stacq import algos
 from stacq.algos import bc, onestep, stacq, td3bc
 from stacq.algos.algorithm import Sizes
 from stacq.algos.common import overflow_of
-from stacq.algos.world import draw_pairs
+from stacq.algos.pairs import draw_pairs
 from stacq.nn.learner import Learner, follow
 from stacq.training import loop
 from stacq.training.loop import Carry, advance, chance, init_states, per_seed, seed_keys, zero_sums

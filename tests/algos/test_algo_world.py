@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from algo_cases import S, listed, point_dynamics, random_dynamics, recording, sets_of
 
-from stacq.algos.world import Extras, draw_rows, folded, make_world, own_only, pair_slots
+from stacq.algos.pairs import own_only, pair_slots
+from stacq.algos.world import Extras, draw_rows, folded, make_world
 from stacq.core.errors import InputError
 from stacq.core.normaliser import Normaliser
 from stacq.data.dataset import Dataset

@@ -54,7 +54,9 @@ def test_steps_are_those_of_the_presets(told: dict[str, str]) -> None:
 def test_evaluations_are_those_of_the_presets(told: dict[str, str]) -> None:
     assert numbers(told["train --eval-every"]) == {preset("stacq").evaluations, FEW_EVALUATIONS, LEAST_EVERY}
     assert {preset("bc", small=True).evaluations, preset("bc", MAZE).evaluations} == {FEW_EVALUATIONS}
-    episodes = {preset("stacq").episodes, preset("stacq", "antmaze-umaze-v2").episodes}
+    episodes = {preset("stacq").episodes, preset("stacq", small=True).episodes}
+    for name in ("antmaze-umaze-v2", "stacq/pointmaze-umaze-v0"):
+        episodes |= {preset("stacq", name, small=small).episodes for small in (False, True)}
     assert numbers(told["train --episodes"]) == episodes
 
 

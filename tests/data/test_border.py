@@ -258,8 +258,11 @@ def test_a_millionth_of_the_width_is_rounding_on_either_side(width: float, colum
                     build(raw, **bounds)
 
 
-@pytest.mark.parametrize("low", [(-1.0, -1.0, -1.0), float("-inf"), float("nan"), 1.0, (-1.0, 1.0), (2.0, -1.0)])
-def test_senseless_bounds_are_refused(low: float | tuple[float, ...]) -> None:
+SENSELESS = [(-1.0, -1.0, -1.0), float("-inf"), float("nan"), 1.0, (-1.0, 1.0), (2.0, -1.0), (float("-inf"), -1.0)]
+
+
+@pytest.mark.parametrize("low", [*SENSELESS, ((-1.0, -1.0),)])
+def test_senseless_bounds_are_refused(low: Any) -> None:
     with pytest.raises(InputError, match="the declared action"):
         build(logged([2, 3], ["terminal", "timeout"]), action_low=low)
 
@@ -294,6 +297,49 @@ def test_a_mark_of_words_is_refused() -> None:
 def test_a_step_limit_below_one_is_refused(limit: int) -> None:
     with pytest.raises(InputError, match=f"max_episode_steps is {limit}"):
         from_arrays(**logged([5], ["cut"]), conventions=Conventions(max_episode_steps=limit))
+
+
+def test_episodes_of_a_single_step_and_a_name() -> None:
+    raw = logged([5], ["cut"])
+    del raw["timeouts"]
+    found = from_arrays(**raw, conventions=Conventions(max_episode_steps=1, name="mine"))
+    assert found.timeouts.all() and found.episodes == 5 and found.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("lengths", "ends", "rows"),
+    [([3], ["cut"], "0 to 2"), ([2, 3], ["terminal", "cut"], "2 to 4"), ([2, 3], ["terminal", "timeout"], None)],
+)
+def test_notes_count_unknown_successors_and_name_an_unfinished_episode(
+    lengths: list[int], ends: list[str], rows: str | None
+) -> None:
+    raw = logged(lengths, ends)
+    del raw["next_observations"]
+    found = from_arrays(**raw).notes
+    unfinished = f"the last episode (rows {rows}) is unfinished: kept, and marked cut, neither terminal nor timeout"
+    assert [note for note in found if "unfinished" in note] == ([unfinished] if rows else [])
+    wanted = f"rows without a known successor (ends of episodes): {len(lengths)}, kept and marked so"
+    assert [note for note in found if "known successor" in note] == [wanted]
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+@pytest.mark.parametrize("row", range(5))
+def test_every_row_is_compared_with_the_next_one(row: int, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one too, those at the edges of blocks, and those of later blocks."""
+    monkeypatch.setattr("stacq.data.succession.BLOCK", block)
+    raw = logged([6], ["timeout"])
+    raw["next_observations"][row] += 1
+    found = from_arrays(**raw)
+    assert found.lengths.tolist() == [row + 1, 5 - row] and found.cut.tolist() == [True, False]
+    raw["next_observations"][row, 1] = np.nan
+    with pytest.raises(InputError, match=f"'next_observations' holds nan at row {row}, column 1"):
+        from_arrays(**raw)
+
+
+def test_a_reset_state_just_before_the_last_row_is_found() -> None:
+    raw = logged([3, 1], ["terminal", "timeout"])
+    raw["next_observations"][2] = raw["observations"][3]
+    assert from_arrays(**raw).successor_known.tolist() == [True, True, False, True]
 
 
 def test_a_blank_successor_at_an_end_is_an_unknown_one() -> None:

@@ -610,10 +610,11 @@ def test_an_existing_id_is_never_overwritten(root: Path, dataset: Dataset) -> No
     assert (directory / "data" / "main_data.hdf5").read_bytes() == before
 
 
-@pytest.mark.parametrize("dataset_id", ["", "no-version", "/tmp/x-v0", "../up-v0", "sp ace-v0", "x-v0/"])
+@pytest.mark.parametrize("dataset_id", ["", "no-version", "/tmp/x-v0", "../up-v0", "sp ace-v0", "x-v0/", "a/b-v0"])
 def test_malformed_ids_are_refused(root: Path, dataset: Dataset, dataset_id: str) -> None:
-    with pytest.raises(InputError, match="is not a Minari dataset id"):
+    with pytest.raises(InputError, match="is not a Minari dataset id") as caught:
         write_minari(dataset, dataset_id)
+    assert "two of them or more in a namespace" in caught.value.expected  # the rule that a/b-v0 breaks
     assert not root.exists()
 
 

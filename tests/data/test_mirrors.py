@@ -39,8 +39,8 @@ def test_all_mirrors_failing_are_listed_with_ways_out(server: Server) -> None:
     assert len(server.requests) == 2 + FAST["attempts"]
 
 
-def test_without_a_regenerated_twin_minari_is_named(server: Server) -> None:
-    with pytest.raises(InputError, match=r"minari download D4RL/antmaze/umaze-v1"):
+def test_a_regenerated_twin_and_minari_are_both_named(server: Server) -> None:
+    with pytest.raises(InputError, match=r"stacq/antmaze-umaze-v0.*minari download D4RL/antmaze/umaze-v1"):
         download(find("antmaze-umaze-v2"), mirrors=[server.mirror("a", status(404))], **FAST)
 
 

@@ -43,17 +43,25 @@ def changed_child(folder: Path, monkeypatch: pytest.MonkeyPatch, before: str, af
     hdf5_server._end_idle()
 
 
-def children() -> set[int]:
-    """Processes that open files, of whoever runs on this machine."""
-    found = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            text = (folder / "cmdline").read_bytes()
-        except OSError:
-            continue
-        if hdf5_child.__file__.encode() in text:
-            found.add(int(folder.name))
-    return found
+def opening(parent: int) -> set[int]:
+    """Processes that open files for a process: its child, and the fork of that which is busy with a file."""
+    found = {number for number in children(parent) if opens_files(number)}
+    return found | {each for number in found for each in children(number)}
+
+
+def children(parent: int) -> set[int]:
+    try:
+        return {int(word) for word in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()}
+    except OSError:
+        return set()
+
+
+def opens_files(number: int) -> bool:
+    """False if it has ended, also while nobody has waited for it yet."""
+    try:
+        return hdf5_child.__file__.encode() in Path(f"/proc/{number}/cmdline").read_bytes()
+    except OSError:
+        return False
 
 
 # --- Files that the library does not survive
@@ -306,20 +314,20 @@ main()
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
 def test_a_stop_ends_everything_at_once(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    before = children()
     path = loop(written(tmp_path / "damaged.hdf5"))
     run = [sys.executable, "-c", LOADING, str(path)]
     with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        wait_for(lambda: len(children() - before) == 2)  # the process, and its fork that is busy
+        wait_for(lambda: len(opening(process.pid)) == 2)  # the process, and its fork that is busy
+        busy = opening(process.pid)
         begun = time.monotonic()
         process.send_signal(number)
         assert process.wait(timeout=10) == code
-    wait_for(lambda: not children() - before)
+    wait_for(lambda: not any(map(opens_files, busy)))
     assert time.monotonic() - begun < 5  # the limit of computing time
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(1000):
+    for _ in range(3000):
         if condition():
             return
         time.sleep(0.01)

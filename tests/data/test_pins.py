@@ -13,7 +13,7 @@ from stacq.cli import main
 from stacq.core.errors import InputError
 from stacq.data.download import download
 from stacq.data.load import cached_file
-from stacq.data.pins import Pin, pin, pinned, told_pin
+from stacq.data.pins import Pin, pin, pin_text, pinned
 from stacq.data.registry import DATASETS, DatasetInfo
 from stacq.report.catalogue import print_catalogue
 
@@ -160,7 +160,7 @@ def test_inspect_and_list_show_the_pin(
     assert f"pinned SHA-256: {sha256(PAYLOAD)}, as TensorFlow Datasets recorded it" in capsys.readouterr().out
     print_catalogue()
     assert f"pinned checksums: {cache / 'data' / 'hashes.json'}" in capsys.readouterr().out
-    assert told_pin("hopper-medium-v1") is None and told_pin("stacq/maze-sparse-v0") is None
+    assert pin_text("hopper-medium-v1") is None and pin_text("stacq/maze-sparse-v0") is None
 
 
 # The list of them

@@ -8,10 +8,11 @@ import pytest
 
 from arrays import logged
 from stacq import Conventions, InputError, from_arrays, load
+from stacq.cli.shared import Bounds
 from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
 from stacq.data.published import PUBLISHED
-from stacq.data.registry import DATASETS, find, recipe, task_of
+from stacq.data.registry import DATASETS, base_name, find, recipe, task_of
 from stacq.data.tasks import TASKS, normalised_score
 
 PAPER = [f"{body}-{kind}-v2" for body in ("hopper", "walker2d", "halfcheetah")
@@ -25,7 +26,7 @@ PAPER = [f"{body}-{kind}-v2" for body in ("hopper", "walker2d", "halfcheetah")
 def test_every_dataset_of_the_paper_is_known(name: str) -> None:
     info = find(name)
     assert info.remote and info.remote.endswith(".hdf5")
-    assert (info.env_id is None) == name.startswith("antmaze")
+    assert info.env_id is not None and info.env_id.startswith("stacq/AntMaze-") == name.startswith("antmaze")
     assert info.resets_after_terminal == (not name.startswith("antmaze"))
 
 
@@ -187,3 +188,40 @@ def test_names_are_unique_and_directories_are_no_datasets(tmp_path: Path) -> Non
     assert all(name == info.name for name, info in DATASETS.items())
     with pytest.raises(InputError, match="directory"):
         load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "env"), [("antmaze-umaze-v2", "stacq/AntMaze-umaze-v0"), ("hopper-medium", "Hopper-v4")]
+)
+def test_a_file_by_its_path_has_the_environment_of_its_name(tmp_path: Path, name: str, env: str) -> None:
+    task = task_of(name)
+    assert task is not None
+    raw = logged([6], ["timeout"], sizes=(task.observation_size, task.action_size))
+    np.savez(tmp_path / f"{name}.npz", **raw)
+    np.savez(tmp_path / "walks.npz", **raw)
+    assert load(tmp_path / f"{name}.npz").env_id == env
+    assert load(tmp_path / "walks.npz").env_id is None
+    assert load(tmp_path / f"{name}.npz", conventions=Conventions(env_id="Other-v1")).env_id == "Other-v1"
+
+
+def test_what_a_file_says_of_its_environment_goes_before_its_name(tmp_path: Path) -> None:
+    dataset = from_arrays(**logged([6], ["timeout"], sizes=(11, 3)), conventions=Conventions(env_id="Hopper-v5"))
+    write_hdf5(dataset, tmp_path / "hopper-medium-v2.hdf5")
+    assert load(tmp_path / "hopper-medium-v2.hdf5").env_id == "Hopper-v5"
+
+
+def test_a_file_may_be_said_to_be_a_known_dataset(tmp_path: Path) -> None:
+    """Its rows then follow each other as that dataset's do, it is scored like it, and has its presets."""
+    raw = logged([3, 1, 1], ["terminal", "terminal", "timeout"], sizes=(29, 8))
+    del raw["next_observations"]
+    np.savez(tmp_path / "walks.npz", **raw)
+    known = load(tmp_path / "walks.npz", conventions=Bounds(known_as="antmaze-umaze").conventions)
+    assert (known.name, known.env_id) == ("antmaze-umaze-v2", "stacq/AntMaze-umaze-v0")
+    assert np.flatnonzero(~known.successor_known).tolist() == [4]
+    assert base_name(known.name) == "antmaze-umaze"
+    with pytest.raises(
+        InputError, match="observations of 29 and actions of 8 numbers are not those of 'hopper-medium-v2'"
+    ):
+        load(tmp_path / "walks.npz", conventions=Bounds(known_as="hopper-medium-v2").conventions)
+    with pytest.raises(InputError, match="did you mean antmaze"):
+        Bounds(known_as="antmase-umaze-v2").conventions  # noqa: B018

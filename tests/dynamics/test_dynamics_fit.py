@@ -100,7 +100,7 @@ def test_every_member_has_a_split_of_its_own() -> None:
 
 def test_an_epoch_visits_every_row_at_most_once() -> None:
     split = fitting._split(jax.random.key(0), 2, 200, CONFIG)
-    orders = np.asarray(epochs._orders(jax.random.key(1), split.training, 5, CONFIG))
+    orders = np.asarray(epochs.orders_of(jax.random.key(1), split.training, 5, CONFIG.batch))
     assert orders.shape == (5, 2, 32)
     for member in range(2):
         rows = orders[:, member].ravel()
@@ -281,7 +281,7 @@ def test_validation_counts_every_row_once(data: Dataset, fitted: Fit, monkeypatc
     ]
     for chunk in (7, 32, 69, 70, 200):
         monkeypatch.setattr(epochs, "VALIDATION_CHUNK", chunk)
-        _, losses = epochs._judge(learner, held, chosen, epochs._forward_batch, jax.numpy.ones(3, bool))
+        _, losses = epochs.judge_members(learner, held, chosen, epochs._forward_batch, jax.numpy.ones(3, bool))
         np.testing.assert_allclose(losses, whole, rtol=1e-5)
 
 

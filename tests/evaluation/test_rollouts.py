@@ -10,7 +10,8 @@ import pytest
 from stacq import EpisodeRecord, InputError, Normaliser, Policy, evaluate
 from stacq.core.workers import WorkerPool
 from stacq.data.behaviour import load_behaviour
-from stacq.evaluation.rollouts import COLUMNS, EvaluationFailed, csv_line, parse_records
+from stacq.evaluation.records import COLUMNS, csv_line, parse_records
+from stacq.evaluation.rollouts import EvaluationFailed
 from toys import Goal, Walk, noisy, still
 
 

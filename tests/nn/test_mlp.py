@@ -1,5 +1,6 @@
 """Networks: shapes, the distribution they start from, and what a key decides."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import jax
@@ -9,12 +10,13 @@ import pytest
 
 from stacq.nn.mlp import (
     MLP,
-    _input_precision,
     _rounded_product,
     each_member,
+    each_member_of_each,
     frozen_for,
     init_ensemble,
     init_mlp,
+    input_precision,
 )
 
 SIZES = (100, 300, 25, 4)
@@ -63,6 +65,13 @@ def test_the_key_decides_and_members_differ() -> None:
     for ours, same, another in zip(first.weights, again.weights, other.weights, strict=True):
         np.testing.assert_array_equal(ours, same)
         assert not np.array_equal(ours, another) and not np.array_equal(ours[0], ours[1])
+
+
+def test_a_row_and_each_of_its_many_are_the_joined_inputs() -> None:
+    ensemble = init_ensemble(jax.random.key(0), 2, (5, 8, 3))
+    s, many = jax.random.normal(jax.random.key(1), (4, 3)), jax.random.normal(jax.random.key(2), (4, 6, 2))
+    wide = jnp.concatenate([jnp.broadcast_to(s[:, None], (4, 6, 3)), many], axis=-1)
+    np.testing.assert_allclose(each_member_of_each(ensemble, s, many), each_member(ensemble, wide), atol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(3, 2), [3, 5, 2]])
@@ -114,6 +123,22 @@ def test_a_product_of_rounded_factors_has_rounded_slopes(shape: tuple[int, ...],
     np.testing.assert_allclose(np.asarray(of_weight, np.float64), wanted_weight, rtol=0.02, atol=0.02)
 
 
+@pytest.mark.parametrize("relu_first", [False, True])
+def test_layers_are_standardised_before_the_relu_or_after_it(relu_first: bool) -> None:
+    ensemble = replace(init_ensemble(jax.random.key(4), 1, (3, 8, 6, 2), layer_norm=True), relu_first=relu_first)
+    x = np.linspace(-2, 2, 12).reshape(4, 3)
+    wanted = x
+    for index, (weight, bias) in enumerate(layers(ensemble)):
+        if index and relu_first:
+            wanted = np.maximum(wanted, 0)
+        if index:
+            wanted = (wanted - wanted.mean(1, keepdims=True)) / np.sqrt(wanted.var(1, keepdims=True) + 1e-5)
+        if index and not relu_first:
+            wanted = np.maximum(wanted, 0)
+        wanted = wanted @ np.asarray(weight[0], np.float64) + np.asarray(bias[0], np.float64)
+    np.testing.assert_allclose(each_member(ensemble, jnp.asarray(x, jnp.float32))[0], wanted, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(6,), (2, 9, 6)])
 def test_members_give_the_same_in_one_product_and_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...]
@@ -144,8 +169,8 @@ def test_inputs_are_multiplied_as_accurately_as_the_device_can(
     """Three TF32 products only where there are any, and not where a precision is in force."""
     monkeypatch.setattr(jax, "devices", lambda: [SimpleNamespace(compute_capability=version)])
     three = jax.lax.DotAlgorithmPreset.TF32_TF32_F32_X3
-    assert _input_precision() == (three if split else jax.lax.Precision.HIGHEST)
+    assert input_precision() == (three if split else jax.lax.Precision.HIGHEST)
     with jax.default_matmul_precision("highest"):
-        assert _input_precision() is None
+        assert input_precision() is None
     with jax.default_device(jax.local_devices(backend="cpu")[0]):
-        assert _input_precision() == jax.lax.Precision.HIGHEST
+        assert input_precision() == jax.lax.Precision.HIGHEST

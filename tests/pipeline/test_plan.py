@@ -16,7 +16,7 @@ from training_cases import (
 
 import stacq as library
 from stacq import Conventions, Dataset, from_arrays
-from stacq.algos.world import pair_slots
+from stacq.algos.pairs import pair_slots
 from stacq.core.errors import InputError
 from stacq.pipeline.options import Options
 from stacq.pipeline.plan import make_plan, run_directory

@@ -45,7 +45,7 @@ def test_a_run_that_pulls_to_actions_finds_them_once(tmp_path: Path, monkeypatch
     sets = models()[1]
     extra = int((sets.anchors != sets.indices).sum())
     half = extra // 2
-    monkeypatch.setattr("stacq.pipeline.stages.TOLD_EVERY", 0.0)
+    monkeypatch.setattr("stacq.pipeline.stages.REPORT_EVERY", 0.0)
     monkeypatch.setitem(CHUNK, "cpu", half)
     run_job(chosen, out=whole, workers=1, say=said.append)
     told = [f"found {half:,} of {extra:,} actions"] + [f"found {2 * half:,} of {extra:,} actions"] * (extra % 2)

@@ -64,6 +64,19 @@ def test_corners_come_before_uniform_actions() -> None:
     assert ((actions >= LOW) & (actions <= HIGH)).all()
 
 
+@pytest.mark.parametrize(("size", "corners"), [(1, 2), (6, 64), (8, 256), (9, 256), (12, 256)])
+def test_all_corners_up_to_eight_dimensions_and_a_seeded_choice_beyond(size: int, corners: int) -> None:
+    high = np.arange(1, size + 1, dtype=np.float32)
+    found = range_actions(-high, high, 3, "corners", 0)
+    assert found.shape == (corners + 3, size) and (np.abs(found[:corners]) == high).all()
+    assert np.array_equal(found, range_actions(-high, high, 3, "corners", 0))
+    if size <= 8:
+        assert len(np.unique(found[:corners], axis=0)) == corners
+    else:
+        assert (np.abs(np.sign(found[:corners]).mean(axis=0)) < 0.25).all()  # four standard errors: both sides as often
+        assert not np.array_equal(found[:corners], range_actions(-high, high, 3, "corners", 1)[:corners])
+
+
 def test_boxes_are_widened_to_known_successors_only() -> None:
     low, high = np.zeros((2, 1), np.float32), np.ones((2, 1), np.float32)
     s_next = np.array([[2], [np.nan]], np.float32)

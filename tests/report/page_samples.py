@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from stacq.core.types import Float64s
-from stacq.evaluation.rollouts import EpisodeRecord
+from stacq.evaluation.records import EpisodeRecord
 from stacq.report.page import MazePicture, Rollout, RunSummary, write_page
 from stacq.tabular.maze import Cell, Maze, load
 

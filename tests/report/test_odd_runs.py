@@ -8,7 +8,7 @@ import pytest
 
 from odd import ODD, variants
 from stacq import InputError, Policy
-from stacq.evaluation.rollouts import COLUMNS
+from stacq.evaluation.records import COLUMNS
 from stacq.report.page import page_text
 from stacq.runs.directory import read_metrics, read_records
 from stacq.runs.finished import read_finished, read_result

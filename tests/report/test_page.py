@@ -22,7 +22,7 @@ import pytest
 from page_browser import Page, chromium, find_browser
 
 from stacq.core.errors import InputError
-from stacq.evaluation.rollouts import EpisodeRecord
+from stacq.evaluation.records import EpisodeRecord
 from stacq.report.page import MazePicture, RunSummary, aggregate, curve, page_text, read_run, write_page
 from stacq.report.page_again import command_text
 from stacq.report.page_charts import band, size_bins

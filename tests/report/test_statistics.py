@@ -235,6 +235,14 @@ def test_a_single_run_has_no_interval(scores: Scores) -> None:
     assert np.isnan(probability_of_improvement(scores, scores)[1:]).all()
 
 
+@pytest.mark.parametrize("alone", [0, 1])
+def test_a_comparison_with_a_single_run_on_one_side_has_no_interval(alone: int) -> None:
+    sides = [scores_of((4, 2)), scores_of((4, 2), 1)]
+    sides[alone] = sides[alone][:1]
+    found = probability_of_improvement(*sides, resamples=10)
+    assert 0 <= found.value <= 1 and math.isnan(found.low) and math.isnan(found.high)
+
+
 def test_two_runs_have_an_interval() -> None:
     """Of a task, 1 and 3: drawn twice each a quarter of the time, so the bounds are the runs themselves."""
     found = aggregates([[1.0], [3.0]], resamples=2000).mean

@@ -66,14 +66,33 @@ def kept(name: str) -> Numbers:
     return found.get(name, {})
 
 
-def write(names: tuple[str, ...]) -> None:
+def variants() -> tuple[str, ...]:
+    """Algorithm and variant, of all but the ones that the fast tests run."""
+    from training_cases import dataset
+
+    from stacq import algos
+    from stacq.algos.settings import recommended
+
+    found = [algos.find(name) for name in algos.BUILT_IN]
+    pairs = [(algorithm, variant) for algorithm in found for variant in algorithm.variants]
+    return tuple(f"{each.name} {variant}" for each, variant in pairs if variant != recommended(each, dataset().name))
+
+
+def made(name: str, directory: Path) -> Numbers:
+    """The numbers of a new run of an algorithm, or of "algorithm variant"."""
     from training_cases import options, plan, run_job
 
+    algorithm, _, variant = name.partition(" ")
+    chosen = options(algorithm, variant=variant) if variant else options(algorithm)
+    run_job(plan(chosen), out=directory)
+    return of_run(directory)
+
+
+def write(names: tuple[str, ...]) -> None:
     all_kept: dict[str, Any] = json.loads(GOLDEN.read_text(encoding="utf-8")) if GOLDEN.exists() else {}
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
-            run_job(plan(options(name)), out=Path(folder) / "run")
-            all_kept[name] = of_run(Path(folder) / "run")
+            all_kept[name] = made(name, Path(folder) / "run")
     all_kept["models"] = of_models()
     rounded = {
         name: {key: float(f"{value:.6g}") for key, value in sorted(numbers.items())}
@@ -85,4 +104,4 @@ def write(names: tuple[str, ...]) -> None:
 if __name__ == "__main__":
     from stacq.algos import BUILT_IN
 
-    write(tuple(sys.argv[1:]) or tuple(BUILT_IN))
+    write(tuple(sys.argv[1:]) or (*BUILT_IN, *variants()))

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from golden_cases import differences, kept, of_models, of_run
+import pytest
+from golden_cases import differences, kept, made, of_models, of_run, variants
 
 from stacq.algos import BUILT_IN
 
@@ -14,12 +15,18 @@ def test_every_algorithm_ends_where_it_did(finished: tuple[str, Path]) -> None:
     assert not differences(of_run(directory), kept(name)), AGAIN
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", variants())
+def test_every_other_variant_ends_where_it_did(name: str, tmp_path: Path) -> None:
+    assert not differences(made(name, tmp_path / "run"), kept(name)), AGAIN
+
+
 def test_models_and_sets_are_what_they_were() -> None:
     assert not differences(of_models(), kept("models")), AGAIN
 
 
 def test_a_changed_number_is_seen() -> None:
-    for name in BUILT_IN:
+    for name in (*BUILT_IN, *variants()):
         numbers = kept(name)
         assert len(numbers) > 5
         for key, value in numbers.items():

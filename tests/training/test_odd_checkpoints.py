@@ -9,7 +9,7 @@ import pytest
 from odd import variants
 from stacq import InputError
 from stacq.core.artefacts import MANIFEST, Damaged
-from stacq.pipeline.models import QUALITY, dynamics_facts
+from stacq.pipeline.models import QUALITY, dynamics_report
 from stacq.training.checkpoints import KIND, latest_checkpoint, load_tree, save_checkpoint, save_tree
 
 LIKE = {"weights": np.ones((2, 3), np.float32), "count": np.zeros((), np.int32)}
@@ -57,7 +57,7 @@ def test_an_odd_report_of_dynamics_is_left_out_of_the_page(tmp_path: Path) -> No
     quality = {"normalised": errors, "round_trip": {"recall": [0.5]}}
     for what, text in variants(quality):
         (tmp_path / QUALITY).write_text(text)
-        found = dynamics_facts(tmp_path)
+        found = dynamics_report(tmp_path)
         assert found == {} or len(found) == 4, what
     (tmp_path / QUALITY).write_text(json.dumps(quality))
-    assert dynamics_facts(tmp_path)["normalised_error"] == [0.1]
+    assert dynamics_report(tmp_path)["normalised_error"] == [0.1]

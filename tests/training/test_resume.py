@@ -229,7 +229,13 @@ def killed_for_real(directory: Path, algorithm: str, kills: int, seed: int) -> N
     """Start, kill -9 at a random moment after a new checkpoint, and so on; then let it end."""
     rng = random.Random(seed)
     script = Path(__file__).with_name("training_cases.py")
-    command = [sys.executable, str(script), str(directory), algorithm, "60000" if algorithm == "bc" else "3000"]
+    command = [
+        sys.executable,
+        str(script),
+        str(directory),
+        algorithm,
+        "60000" if algorithm in ("bc", "mbts") else "3000",
+    ]
     environment = {**os.environ, "STACQ_HOME": str(home()), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = killed = 0
     while not (directory / "result.json").exists():

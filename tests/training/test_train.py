@@ -1,6 +1,7 @@
 """What a whole run leaves on disk."""
 
 import json
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file
 from training_cases import options, plan, run_job, run_train
 
-from stacq.algos import find
+from stacq import algos
 from stacq.core.files import content_hash
 from stacq.envs.maze import MazeEnv
 from stacq.evaluation.rollouts import Counting, EvaluationFailed
@@ -33,9 +34,9 @@ def test_a_seed_does_not_know_how_many_others_there_are(finished: tuple[str, Pat
 def test_a_run_leaves_policies_records_and_a_result(finished: tuple[str, Path]) -> None:
     algorithm, directory = finished
     records = read_records(directory)
-    first = sum(
-        phase.steps for phase in find(algorithm).phases(plan(options(algorithm)).config) if not phase.acts
-    )  # comes first, not evaluated
+    chosen = plan(options(algorithm))
+    unseen = takewhile(lambda phase: not phase.acts, chosen.algorithm.phases(chosen.config))
+    first = sum(phase.steps for phase in unseen)  # what comes before the policy learns is not evaluated
     assert {record.step - first for record in records} == {20, 40, 60}
     assert {(record.seed, record.episode) for record in records} == {(s, e) for s in (0, 1) for e in (0, 1)}
     result = json.loads((directory / "result.json").read_text())
@@ -54,7 +55,7 @@ def test_metrics_hold_losses_and_the_values_of_evaluated_starts(finished: tuple[
     assert {line["seed"] for line in trained} == {0, 1}
     assert any(("plan_loss" if algorithm == "diffuser" else "actor_loss") in line for line in trained)
     assert len(evaluated) == 6
-    assert all(("eval/value" in line) == (find(algorithm).value is not None) for line in evaluated)
+    assert all(("eval/value" in line) == (algos.find(algorithm).value is not None) for line in evaluated)
     assert all(line["eval/discounted_return"] >= line["eval/return"] for line in evaluated if line["eval/return"] < 0)
 
 

@@ -90,6 +90,7 @@ def test_the_models_of_a_task_are_rounded_as_the_plan_says(
 def test_what_cannot_be_is_refused(algorithm: str, precision: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_plan(dataset(), options(algorithm, precision=precision))
+    assert make_plan(dataset(), options("bcq", precision="bfloat16")).options.precision == "bfloat16"
     assert make_plan(dataset(), options("bc", precision="float32")).options.precision == "float32"
 
 

@@ -36,8 +36,12 @@ from stacq.training.train import train
 ALGORITHMS = tuple(algos.BUILT_IN)
 # Sizes by the names that configs give them: what a run of seconds takes. Other fields keep their published values.
 SIZES = {
-    **{"batch": "16", "hidden": "8,8"},
+    **{"batch": "16", "hidden": "8,8", "vae_hidden": "8,8"},
+    **{"model_hidden": "8,8", "rollouts": "40", "rollout_every": "10"},
     **{"channels": "8", "horizon": "4", "noise_steps": "3", "plans": "2"},  # of planners
+    **{"iterations": "2", "forward_hidden": "8", "forward_members": "2", "forward_elites": "1"},
+    **{"forward_epochs": "5", "value_fit_steps": "40", "value_hidden": "8"},
+    **{"inverse_fit_steps": "10", "inverse_narrow": "8", "reward_fit_steps": "10", "reward_hidden": "8"},
 }
 TINY = FitConfig(forward_members=2, inverse_members=2, hidden=(16,), max_epochs=2, batch=64)
 
@@ -105,9 +109,9 @@ def run_job(
     listener: Listener | None = None,
     say: Callable[[str], None] = print,
 ) -> Trained:
-    """The stages after the models."""
-    work = Work(chosen, reporter=Told(say, listener), out=out, workers=workers)
-    trained = with_policies(with_actions(with_data(work))).trained
+    """The stages after the models; an algorithm makes its own data in silence."""
+    work = dataclasses.replace(with_data(Work(chosen, out=out, workers=workers)), reporter=Told(say, listener))
+    trained = with_policies(with_actions(work)).trained
     assert trained is not None
     return trained
 

@@ -17,9 +17,14 @@ if TYPE_CHECKING:
 BUILT_IN = {
     "stacq": "stacq.algos.stacq",
     "onestep-stacq": "stacq.algos.onestep",
-    "td3bc": "stacq.algos.td3bc",
     "bc": "stacq.algos.bc",
+    "td3bc": "stacq.algos.td3bc",
+    "rebrac": "stacq.algos.rebrac",
+    "iql": "stacq.algos.iql",
+    "bcq": "stacq.algos.bcq",
+    "mbts": "stacq.algos.mbts",
     "diffuser": "stacq.algos.diffuser",
+    "rambo": "stacq.algos.rambo",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 
@@ -30,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> "Algorithm":
-    """The description behind a name, or in a Python file of the user; an unknown name is told the nearest one."""
+    """The description behind a name, or in a file of the user. An error about another name gives the nearest one."""
     if name in _REGISTERED:
         return _REGISTERED[name]
     if name in BUILT_IN:

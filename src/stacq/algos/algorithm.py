@@ -43,16 +43,21 @@ class Shown:
     """How an algorithm wants to see the data."""
 
     normalise: bool = True  # states, to mean 0 and deviation 1
-    reward_scale: Literal["none", "return-range"] = "none"  # or 1000 / (best - worst return of an episode)
+    reward_scale: float | Literal["none", "return-range"] = "none"  # or 1000 / (best - worst return of an episode)
     reward_shift: float = 0.0  # added after the scale
 
     def scale(self, dataset: Dataset) -> float:
         """What rewards are multiplied by."""
+        if not isinstance(self.reward_scale, str):
+            return self.reward_scale
         spread = float(np.ptp(dataset.returns)) if self.reward_scale == "return-range" else 0.0
         return RETURN_RANGE / spread if spread > 0 else 1.0
 
 
-AS_LOGGED: Mapping[str, Shown] = {"antmaze": Shown(normalise=False, reward_shift=-1.0)}
+AS_LOGGED: Mapping[str, Shown] = {
+    "antmaze": Shown(normalise=False, reward_shift=-1.0),
+    "pointmaze": Shown(reward_shift=-1.0),
+}
 """By family: AntMaze's states as they are, and a reward of -1 for every step that does not reach the goal."""
 
 
@@ -75,12 +80,18 @@ class Needs:
 
     reachable: bool = False  # dynamics and reachable sets; then Config has `slots`, for the pairs of a batch
     successors: bool = True  # learns only from rows whose successor is known or whose task is over
+    frozen: bool = False  # compares candidates by networks that do not learn in that step, with `world.frozen`
     leading_actions: Callable[[Any], bool] = lambda cfg: False  # the actions that lead to reachable states
     data: Callable[[Dataset, Any, Callable[[str], None]], Dataset] | None = None  # (dataset, config, say): its own data
     prepared: Callable[[Dataset, Space, Any, Callable[[str], None]], Any] | None = None
     """(dataset, space, config, say): arrays computed once from the whole data, which updates read in `world.prepared`.
 
     Actions and states in them are as the updates see them only if they are scaled here."""
+
+    @property
+    def rounds(self) -> bool:
+        """Whether there is anything that `--precision bfloat16` could round."""
+        return self.reachable or self.frozen
 
 
 @dataclass(frozen=True, eq=False)

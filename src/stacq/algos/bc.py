@@ -62,7 +62,7 @@ ALGORITHM = Algorithm(
     phases=phases,
     policy=policy,
     needs=Needs(successors=False),
-    shown={"antmaze": Shown(reward_shift=-1.0)},
+    shown={"antmaze": Shown(reward_shift=-1.0), "pointmaze": Shown(reward_shift=-1.0)},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
     maze={"steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
 )

@@ -7,7 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from stacq.algos.algorithm import Metrics
-from stacq.algos.world import Batch, Pairs, World, best_extra
+from stacq.algos.pairs import Pairs, best_extra
+from stacq.algos.world import Batch, World
 from stacq.nn.mlp import MLP, each_member
 from stacq.policies import Policy, Space
 
@@ -41,7 +42,7 @@ def weight_of_values(alpha: jax.Array | float, q: jax.Array) -> jax.Array:
 
 
 def overflow_of(pairs: Pairs, slots: int) -> Metrics:
-    """Reachable pairs of a batch beside the own ones, and whether they were more than fit."""
+    """Reachable pairs of a batch in addition to the own ones, and whether there were more than the slots hold."""
     return {"pairs": pairs.total.astype(jnp.float32), "overflow": (pairs.total > slots).astype(jnp.float32)}
 
 

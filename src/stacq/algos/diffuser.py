@@ -211,7 +211,8 @@ ALGORITHM = Algorithm(
             "guide_until": 4,
         },
         "hopper-medium-expert": {"guide_scale": 0.0001, "guide_until": 4},
-        "antmaze": {"fall_cost": 0.0},  # its tasks end at the goal
+        "antmaze": {"fall_cost": 0.0},  # these tasks end at the goal
+        "pointmaze": {"fall_cost": 0.0},
     },
     variants={
         "paper": PAPER,

@@ -20,8 +20,9 @@ from stacq.algos.common import (
     tanh_policy,
     weight_of_values,
 )
+from stacq.algos.pairs import Pairs, draw_pairs
 from stacq.algos.stacq import predicted_reward, reward_loss
-from stacq.algos.world import Batch, Pairs, World, draw_pairs, gather
+from stacq.algos.world import Batch, World, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
 from stacq.policies import Policy, Space
@@ -39,7 +40,7 @@ class Config:
     layer_norm: bool = field(default=False, metadata=STATIC)
     reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
     alpha: float = 0.1  # weight of the value against the pull to the best state
-    action_pull: float = 0.0  # to the action that leads there, beside the pull to the state; in units of alpha
+    action_pull: float = 0.0  # to the action that leads there, in addition to the pull to the state; in units of alpha
     discount: float = 0.99
     tau: float = 0.005
     learning_rate: float = 3e-4
@@ -193,6 +194,7 @@ PUBLISHED: dict[str, Settings] = {
     "walker2d": {"alpha": 1.0},
     "halfcheetah": {"alpha": 5.0},
     "antmaze": {"reward": "row"},
+    "pointmaze": {"reward": "row"},  # ours: rewards belong to states there too
     "antmaze-umaze": {"alpha": 10.0},
     "antmaze-medium": {"alpha": 40.0},
     "antmaze-large": {"alpha": 100.0},

@@ -11,7 +11,8 @@ from stacq.core.errors import InputError
 from stacq.data.registry import base_name, family_of, task_of
 
 FEW_EVALUATIONS = 20  # of the mazes and of small presets: on two cores more would take longer than the training
-EPISODES = {"antmaze": 100}  # of an evaluation, by family
+EPISODES = {"antmaze": 100, "pointmaze": 100}  # of an evaluation, by family: a success is a yes or a no
+SMALL_EPISODES = {"antmaze": 20, "pointmaze": 20}  # of them with small presets: an ant's episode takes a quarter second
 ON_MAZES = "plane-maze"  # the family with a preset of its own
 
 
@@ -51,7 +52,7 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
     return Preset(
         algorithm.Config(**settings),
         algorithm.shown.get(family, Shown()),
-        EPISODES.get(family, Preset.episodes),
+        (SMALL_EPISODES if small else EPISODES).get(family, Preset.episodes),
         min(usual, algorithm.evaluations or usual),
     )
 
@@ -105,7 +106,13 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
 
 
 KINDS = {int: "a whole number from 1", float: "a finite number from 0", bool: "true or false"}
-LIMITS = {"discount": "a number from 0 to 1", "tau": "a number above 0 and up to 1"}
+LIMITS = {
+    "discount": "a number from 0 to 1",
+    "tau": "a number above 0 and up to 1",
+    "expectile": "a number above 0 and below 1",
+    "dropout": "a number from 0 and below 1",
+}
+LEFT_OUT = {("tau", 0.0), ("expectile", 0.0), ("expectile", 1.0), ("dropout", 1.0)}  # ends of these ranges
 
 
 def _count(text: str) -> int:
@@ -116,6 +123,6 @@ def _count(text: str) -> int:
 
 
 def _within(name: str, value: float) -> float:
-    if not math.isfinite(value) or value < 0 or (name in LIMITS and value > 1) or (name == "tau" and value == 0):
+    if not math.isfinite(value) or value < 0 or (name in LIMITS and value > 1) or (name, value) in LEFT_OUT:
         raise ValueError
     return value

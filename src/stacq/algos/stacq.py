@@ -20,7 +20,8 @@ from stacq.algos.common import (
     tanh_policy,
     weight_of_values,
 )
-from stacq.algos.world import Batch, Pairs, World, draw_pairs, gather
+from stacq.algos.pairs import Pairs, draw_pairs
+from stacq.algos.world import Batch, World, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
 from stacq.policies import Policy, Space
@@ -36,7 +37,7 @@ class Config:
 
     steps: int = field(default=1_000_000, metadata=STATIC)
     batch: int = field(default=256, metadata=STATIC)
-    slots: int = field(default=256, metadata=STATIC)  # reachable pairs per batch beside the own ones
+    slots: int = field(default=256, metadata=STATIC)  # reachable pairs per batch, without the own ones
     hidden: tuple[int, ...] = field(default=(256, 256), metadata=STATIC)
     critics: int = field(default=4, metadata=STATIC)
     layer_norm: bool = field(default=False, metadata=STATIC)  # in the critics
@@ -45,7 +46,7 @@ class Config:
     actor_q: Literal["min", "first"] = field(default="min", metadata=STATIC)
     reward: Literal["model", "row"] = field(default="model", metadata=STATIC)  # learned, or of the row s' comes from
     alpha: float = 1.0  # weight of the value against the pull to the best reachable state
-    action_pull: float = 0.0  # to the action that leads there, beside the pull to the state; in units of alpha
+    action_pull: float = 0.0  # to the action that leads there, in addition to the pull to the state; in units of alpha
     discount: float = 0.99
     tau: float = 0.005
     learning_rate: float = 3e-4  # of critics and reward model; the actor's falls from it along a cosine
@@ -214,6 +215,7 @@ PUBLISHED: dict[str, Settings] = {
     "halfcheetah": {"alpha": 10.0},
     "halfcheetah-medium-expert": {"alpha": 0.5},
     "antmaze": {"targets": "independent", "reward": "row"},
+    "pointmaze": {"reward": "row"},  # ours: rewards belong to states there too
     "antmaze-umaze": {"alpha": 2.0},
     "antmaze-medium": {"alpha": 10.0},
     "antmaze-large": {"alpha": 19.0},

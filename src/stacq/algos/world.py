@@ -1,6 +1,6 @@
 """What every update reads and none changes: the data on the device, the frozen models, the reachable sets."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import jax
@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 
 from stacq.core.errors import InputError
 from stacq.core.normaliser import Normaliser
-from stacq.core.types import Bools, Float32s, Floats, Ints, Precision
+from stacq.core.types import Bools, Float32s, Floats, Precision
 from stacq.data.dataset import Dataset
 from stacq.dynamics.models import Dynamics, forward_mean
 from stacq.nn.mlp import MLP, each_member, frozen_for
-from stacq.reach.sets import ReachableSets, extra_sizes, others
+from stacq.reach.sets import ReachableSets, others
 
 PREDICT_CHUNK = 65_536  # rows at a time
 
@@ -56,7 +56,7 @@ def pack_rows(s: ArrayLike, a: ArrayLike, r: ArrayLike, s_next: ArrayLike, done:
 
 
 class Extras(NamedTuple):
-    """Reachable states beside the own successor, of every anchor: flat rows and offsets."""
+    """Reachable states of every anchor, without the own successor: flat rows and offsets."""
 
     start: jax.Array  # [N]
     size: jax.Array  # [N]
@@ -77,6 +77,7 @@ class World:
     extras: Extras | None
     recorded: jax.Array | None = None  # [N] bool, whether a row's s_next was recorded; none where all anchors' were
     prepared: Any = None  # what the algorithm computed from the whole data before the training, a tree of arrays
+    precision: Precision = field(default="float32", metadata={"static": True})  # of what does not learn in an update
 
     def forward(self, s: jax.Array, a: jax.Array) -> jax.Array:
         """f(s, a): the ensemble's mean prediction of the next state, [..., S]; `a` in [-1, 1]."""
@@ -86,6 +87,13 @@ class World:
         """Every member's prediction, [F, ..., S]."""
         assert self.ensemble is not None
         return s + each_member(self.ensemble, jnp.concatenate([s, a], axis=-1)).astype(s.dtype)
+
+    def frozen(self, network: MLP) -> MLP:
+        """A network to compare many candidates with, for which no gradient is asked: multiplied as `precision` says.
+
+        Sums are float32 on every device: values that are compared are close to each other.
+        """
+        return replace(frozen_for(jax.default_backend(), network, self.precision), biases=network.biases)
 
 
 class Batch(NamedTuple):
@@ -99,16 +107,6 @@ class Batch(NamedTuple):
     done: jax.Array  # [B]
 
 
-class Pairs(NamedTuple):
-    """Reachable pairs of a batch beside the own ones, in a fixed number of slots."""
-
-    anchor: jax.Array  # [E] place of the anchor in the batch, B in unused slots
-    member: jax.Array  # [E] row whose next state is reachable from it
-    entry: jax.Array  # [E] its place in `Extras`
-    weight: jax.Array  # [E] 0 in unused slots, above 1 where a pair stands for others that were left out
-    total: jax.Array  # pairs there were; more than E is an overflow
-
-
 def draw_rows(world: World, key: jax.Array, size: int) -> jax.Array:
     """Row numbers of a batch, [size]: uniformly at random, with replacement."""
     return world.anchors[jax.random.randint(key, (size,), 0, world.anchors.shape[0])]
@@ -116,54 +114,6 @@ def draw_rows(world: World, key: jax.Array, size: int) -> jax.Array:
 
 def gather(rows: Rows, index: jax.Array) -> Batch:
     return Batch(index, *rows.split(rows.table[index]))
-
-
-def draw_pairs(extras: Extras, index: jax.Array, key: jax.Array, slots: int) -> Pairs:
-    """The reachable pairs of the anchors `index`, [B], beside the own ones.
-
-    More than `slots` of them are thinned to exactly `slots`: every k-th from a random start, so that each pair is
-    kept with the same probability and none twice, and counts for those left out. Padding every set to the longest
-    would waste nearly all work.
-    """
-    count = extras.size[index]
-    ends = _cumulative(count)
-    total = ends[-1]
-    place = _spread_out(total, key, slots)
-    anchor = jnp.searchsorted(ends, place, side="right", method="compare_all")
-    used = jnp.arange(slots) < total
-    inside = jnp.minimum(anchor, index.shape[0] - 1)
-    first = extras.start[index] - (ends - count)
-    entry = jnp.where(used, first[inside] + place, 0)
-    weight = jnp.where(used, jnp.maximum(total / slots, 1.0), 0.0)
-    return Pairs(jnp.where(used, anchor, index.shape[0]), extras.rows[entry], entry, weight, total)
-
-
-def _cumulative(count: jax.Array) -> jax.Array:
-    """Running sums by a dense comparison: at a few hundred numbers it is several times faster on a GPU than a scan."""
-    place = jnp.arange(count.shape[0])
-    return jnp.where(place[:, None] >= place[None, :], count[None, :], 0).sum(axis=1)
-
-
-def _spread_out(total: jax.Array, key: jax.Array, slots: int) -> jax.Array:
-    """0, 1, 2, ... if `total` fits into the slots, else floor((k total + u) / slots) for k = 0, 1, ..., exactly.
-
-    u is uniform below `total` to within total / 2^32, far less than a batch could show.
-    """
-    k = jnp.arange(slots, dtype=jnp.uint32)
-    whole = total.astype(jnp.uint32)
-    offset = jax.random.bits(key) % jnp.maximum(whole, 1)
-    thinned = k * (whole // slots) + (k * (whole % slots) + offset) // slots
-    return jnp.where(total > slots, thinned, k).astype(jnp.int32)
-
-
-def best_extra(pairs: Pairs, values: jax.Array, batch: int) -> tuple[jax.Array, jax.Array]:
-    """The largest of `values` [E] for each anchor, [B], and its slot; minus infinity for an anchor without pairs.
-
-    A dense comparison: at these sizes it is cheaper than a scatter, and repeats bit for bit on a GPU.
-    """
-    mine = pairs.anchor[None, :] == jnp.arange(batch)[:, None]  # [B, E]
-    masked = jnp.where(mine, values[None, :], -jnp.inf)
-    return masked.max(axis=1), masked.argmax(axis=1)
 
 
 def make_world(
@@ -183,7 +133,7 @@ def make_world(
 
     Batches are drawn from rows whose successor is known or whose task is over, or from `every_row`. `actions` are
     those of `reach.actions.leading_actions`. With dynamics, states must be shown as these were fitted. `precision`
-    decides how the models are multiplied from here on; successors that are predicted here are float32.
+    decides how models and other frozen networks are multiplied from here on; successors predicted here are float32.
     """
     assert dynamics is None or normaliser is dynamics.normaliser, "the models know states in their own units only"
     usable = dataset.successor_known | dataset.terminals | every_row
@@ -212,6 +162,7 @@ def make_world(
         extras=None if sets is None or dynamics is None else _extras(sets, dynamics, actions),
         recorded=None if dataset.successor_known[anchors].all() else jnp.asarray(dataset.successor_known),
         prepared=jax.tree.map(jnp.asarray, prepared),
+        precision=precision,
     )
 
 
@@ -277,21 +228,3 @@ def _extras(sets: ReachableSets, dynamics: Dynamics, actions: Float32s | None) -
         actions = None if actions is None else np.zeros((1, actions.shape[1]), np.float32)
     flat = [jnp.asarray(values.astype(np.int32)) for values in (start, count, rows)]
     return Extras(flat[0], flat[1], flat[2], None if actions is None else jnp.asarray(actions))
-
-
-def pair_slots(sets: ReachableSets, batch: int, *, seed: int = 0, draws: int = 2000) -> int:
-    """Slots beside the own pairs that 95 of 100 batches fit into, but no more than the batch; rounded up to 64s.
-
-    What does not fit is thinned without bias (`draw_pairs`), and every slot costs time in every step.
-    """
-    totals = np.random.default_rng(seed).choice(extra_sizes(sets), size=(draws, batch)).sum(axis=1)
-    wanted = min(int(np.quantile(totals, 0.95)), batch)
-    return max(-(-wanted // 64), 1) * 64
-
-
-def own_only(sets: ReachableSets) -> ReachableSets:
-    """The same with every set reduced to the own successor: what does reachability itself buy?"""
-    keep = sets.anchors == sets.indices
-    counts = np.bincount(sets.anchors[keep], minlength=len(sets))
-    indptr: Ints = np.concatenate([[0], np.cumsum(counts)])
-    return ReachableSets(indptr, sets.indices[keep], {**sets.config, "own_only": True}, sets.parents, sets.facts)

@@ -61,9 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         _fail(stopped, 130)
     except (MemoryError, OSError, RuntimeError, ImportError) as error:
-        told = memory_error(error) or too_long(error)
-        if told is not None:
-            _fail(f"error: {told}", 2)
+        explained = memory_error(error) or too_long(error)
+        if explained is not None:
+            _fail(f"error: {explained}", 2)
         if not isinstance(error, MemoryError):
             raise
         _fail(f"error: there is not enough memory: {error}".removesuffix(": "), 1)

@@ -13,7 +13,7 @@ from stacq.core.printable import printable_lines
 
 @dataclass(frozen=True)
 class Data:
-    """Datasets: list, inspect, generate, rollout, download, convert."""
+    """Datasets: list, inspect, generate, rollout, download, convert, replay."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Inspect:
 
     def run(self) -> None:
         from stacq.data.load import load
-        from stacq.data.pins import told_pin
+        from stacq.data.pins import pin_text
         from stacq.report.inspect import show
 
         dataset = load(self.source, conventions=self.bounds.conventions)
@@ -50,16 +50,16 @@ class Inspect:
 
             check_match(dataset, facts_of(make_env(self.env), self.env))
         tell(f"picture: {show(dataset, self.out)}")
-        if not Path(self.source).exists() and (pin := told_pin(self.source)):
+        if not Path(self.source).exists() and (pin := pin_text(self.source)):
             tell(pin)
 
 
 @dataclass(frozen=True)
 class Generate:
-    """Regenerate a locomotion dataset from the shipped behaviour policies (needs the mujoco extra)."""
+    """Regenerate a locomotion or maze dataset from the shipped behaviour policies (needs the mujoco extra)."""
 
     name: Positional[str]
-    """Such as stacq/hopper-medium-v0, or hopper-medium for short."""
+    """Such as stacq/hopper-medium-v0, or for short hopper-medium, antmaze-umaze or pointmaze-medium-stitch."""
     size: int | None = None
     """Rows; by default as many as the dataset's usual size."""
     seed: int = 0
@@ -137,14 +137,14 @@ class Download:
     def run(self) -> None:
         from stacq.core.progress import progress
         from stacq.data.download import download
-        from stacq.data.pins import told_pin
+        from stacq.data.pins import pin_text
         from stacq.data.registry import find
 
         warnings: list[str] = []
         with progress(f"downloading {self.name}", None, "bytes") as update:
             begun = False
 
-            def told(size: int, total: int | None) -> None:
+            def report(size: int, total: int | None) -> None:
                 nonlocal begun
                 update(size, total, kept=not begun)  # the first word is of what was there before
                 begun = True
@@ -152,13 +152,13 @@ class Download:
             path = download(
                 find(self.name),
                 mirrors=self.mirrors,
-                progress=told,
+                progress=report,
                 sha256=self.sha256,
                 time_limit=self.time_limit,
                 least_speed=self.least_speed,
                 tell=warnings.append,
             )
-        tell(f"{self.name}: {path}\n{told_pin(self.name)}")
+        tell(f"{self.name}: {path}\n{pin_text(self.name)}")
         for warning in warnings:
             print(printable_lines(f"warning: {warning}"), file=sys.stderr)
 
@@ -187,6 +187,35 @@ class Convert:
         tell(f"written: {written}")
 
 
+@dataclass(frozen=True)
+class Replay:
+    """Do recorded rows again in a simulator: set their stored states, apply their actions, measure the distance to what
+    was recorded."""
+
+    source: Positional[str]
+    """A file with infos/qpos and infos/qvel, or a name."""
+    env: str | None = None
+    """The Gymnasium environment; by default the one that the data names."""
+    rows: int = 2000
+    """How many rows, spread evenly over the data."""
+    bounds: Stated = Bounds()
+
+    def run(self) -> None:
+        from stacq.core.errors import InputError
+        from stacq.data.load import load
+        from stacq.evaluation.replay import STATE, replay
+        from stacq.report.replay_text import print_replay
+
+        dataset = load(self.source, infos=STATE, conventions=self.bounds.conventions)
+        env = self.env or dataset.env_id
+        if env is None:
+            fix = "add --env with a Gymnasium id, or --as with the dataset that the file is"
+            raise InputError(
+                "the data names no environment", where=self.source, expected="one to replay it in", fix=fix
+            )
+        print_replay(replay(dataset, env, rows=self.rows))
+
+
 DataVerb = (
     Annotated[List, subcommand("list")]
     | Annotated[Inspect, subcommand("inspect")]
@@ -194,4 +223,5 @@ DataVerb = (
     | Annotated[RollOut, subcommand("rollout")]
     | Annotated[Download, subcommand("download")]
     | Annotated[Convert, subcommand("convert")]
+    | Annotated[Replay, subcommand("replay")]
 )

@@ -15,7 +15,7 @@ from stacq.pipeline.options import Comparison, Options, RecipeName, Stages
 class RunAll:
     """From data to one page: train several methods, compare them. Without a dataset: a maze one can watch."""
 
-    job: OmitArgPrefixes[Comparison]
+    comparison: OmitArgPrefixes[Comparison]
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True
     STOPPED: ClassVar[str] = KEPT_RUN
@@ -24,7 +24,7 @@ class RunAll:
         from stacq.pipeline.compare import compare_methods
         from stacq.pipeline.console import ConsoleReporter
 
-        compare_methods(self.job, self.bounds.conventions, ConsoleReporter())
+        compare_methods(self.comparison, self.bounds.conventions, ConsoleReporter())
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ KEPT_RUN = "finished stages and the last checkpoint, if there is one yet, are ke
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a file of arrays does not say of its actions and episodes."""
+    """What a file of arrays does not say of itself."""
 
     action_low: tuple[float, ...] | None = None
     """Lower bound of the actions: one number or one per dimension. Default: as declared, else -1."""
@@ -25,13 +25,24 @@ class Bounds:
     """Upper bound of the actions. Default: as declared, else 1."""
     max_episode_steps: int | None = None
     """After so many steps a recording was stopped; used only where timeouts are not stored."""
+    known_as: Annotated[str | None, arg(name="as")] = None
+    """The known dataset that a file is, whatever the file is called: such as antmaze-umaze-v2. What is known of that
+    dataset then holds for the file: environment, reference scores, presets, how episodes follow each other."""
 
     @property
     def conventions(self) -> "Conventions":
         from stacq.data.conventions import Conventions
+        from stacq.data.ogbench import single_task
+        from stacq.data.registry import find, recognised
 
+        name = self.known_as
+        if name is not None and single_task(name) is None:
+            name = (recognised(name) or find(name)).name
         return Conventions(
-            action_low=self.action_low, action_high=self.action_high, max_episode_steps=self.max_episode_steps
+            action_low=self.action_low,
+            action_high=self.action_high,
+            max_episode_steps=self.max_episode_steps,
+            name=name,
         )
 
 

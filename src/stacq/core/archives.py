@@ -52,7 +52,7 @@ class Archive:
     def header(self, name: str) -> Header:
         """What an array says of itself, if that is what the archive's directory says of it."""
         member = self._members[name]
-        with _told(f"'{name}'"):
+        with _named_as_broken(f"'{name}'"):
             if member.compress_type not in PACKING:
                 raise BrokenArchive("is packed in a way that numpy.savez does not use")
             with self._file.open(member) as stream:
@@ -69,7 +69,7 @@ class Archive:
         return {name: self._values(name) for name in headers}
 
     def _values(self, name: str) -> Array:
-        with _told(f"'{name}'"), self._file.open(self._members[name]) as stream:
+        with _named_as_broken(f"'{name}'"), self._file.open(self._members[name]) as stream:
             return np.asarray(npy.read_array(stream, allow_pickle=False))
 
 
@@ -77,7 +77,7 @@ class Archive:
 def opened(path: Path) -> Iterator[Archive]:
     with regular(path) as raw, io.BufferedReader(raw) as handle:
         size = handle.seek(0, io.SEEK_END)
-        with _told("it"):
+        with _named_as_broken("it"):
             archive = Archive(path, zipfile.ZipFile(handle), size)
         yield archive
 
@@ -100,7 +100,7 @@ def _header(stream: IO[bytes]) -> Header:
 
 
 @contextlib.contextmanager
-def _told(what: str) -> Iterator[None]:
+def _named_as_broken(what: str) -> Iterator[None]:
     """Broken bytes make zipfile, zlib, ast and NumPy stumble in every way there is, out of memory included."""
     try:
         yield

@@ -92,7 +92,7 @@ def write_artefact(
     parents: Mapping[str, str],
     beside: Mapping[str, bytes] | None = None,
 ) -> Artefact:
-    """Write where nobody sees it, sync, rename; an older artefact there is replaced.
+    """Write in a hidden place, sync, rename; an older artefact there is replaced.
 
     Files that belong to it are given as `beside`, by name: a kill leaves the whole of it or nothing.
     """
@@ -159,7 +159,7 @@ def work_of(directory: Path, chunk: int) -> Path:
 
 
 def end_work(directory: Path) -> None:
-    """Remove the parts of an artefact that is whole; whoever made it may have been killed before that."""
+    """Remove the parts of an artefact that is complete; its writer may have been killed before it removed them."""
     for work in directory.parent.glob(f".partial-{directory.name}-*"):
         shutil.rmtree(work, ignore_errors=True)
 

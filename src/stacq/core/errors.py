@@ -1,4 +1,4 @@
-"""Errors that speak to the person who gave the input, not to the person who wrote the code."""
+"""Errors for the person who gave the input, not for the person who wrote the code."""
 
 import operator
 from collections.abc import Iterable

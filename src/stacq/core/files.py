@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from stacq.core.errors import InputError
-from stacq.core.staging import flock, lock_beside, locked, staging
+from stacq.core.staging import flock, lock_path, locked, staging
 from stacq.core.types import Array
 
 
@@ -85,12 +85,12 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[None]:
-    """Hold a lock beside `path`, so that of several processes one makes it and the others find it made.
+    """Hold a lock next to `path`, so that one of several processes makes it and the others wait and then find it.
 
     `waiting` is called if someone else holds it. The operating system lets go of it when its holder dies. There is no
     lock on Windows and on some network file systems: there the work is done twice, and either result is whole.
     """
-    lock = lock_beside(path)
+    lock = lock_path(path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = locked(lock, wait=False)
@@ -104,7 +104,7 @@ def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[N
         yield
     finally:
         with contextlib.suppress(OSError):
-            lock.unlink()  # before it is let go of: whoever waits for it sees that it is gone, and makes another
+            lock.unlink()  # before its release: a process that waits sees that it is gone, and makes another
         flock(descriptor, "LOCK_UN")  # a forked child may have the same file open
         os.close(descriptor)
 
@@ -132,9 +132,9 @@ def json_text(value: Any) -> str:
 
 
 def save_tensors(path: Path, arrays: Mapping[str, Array], metadata: dict[str, str] | None = None) -> None:
-    """A safetensors file, for a place that is hidden still.
+    """A safetensors file, in a place that is still hidden.
 
-    The library tells a full disk in a class of its own, and lets nobody else read what it wrote.
+    The library raises a class of its own for a full disk, and makes files that only their owner can read.
     """
     from safetensors import SafetensorError
     from safetensors.numpy import save_file
@@ -158,7 +158,7 @@ def check_writable(path: Path) -> None:
 
 
 def exists(path: Path) -> bool:
-    """Whether something is there; a name that the system cannot even look for is told."""
+    """Whether something is there; a name that the system cannot look up is an error."""
     try:
         return path.exists()
     except OSError as error:

@@ -1,6 +1,6 @@
 """How a worker process is started: with the modules of its parent, and none from the working directory by accident.
 
-Python's `-c` would look there first, and a `random.py` that lies beside the data is not what a simulator wants.
+Python's `-c` would look there first, and a simulator would import a `random.py` that lies next to the data.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def module_paths() -> list[str]:
     """Where this process looks for modules, for another one of the same working directory.
 
     Interactive sessions and `python -c` look into the working directory first. There it comes last: functions of
-    modules beside a notebook still arrive, and no file beside it is taken for a part of Python or of a package.
+    modules next to a notebook can still be imported, and no file there is taken for a part of Python or of a package.
     """
     paths = [path for path in sys.path if isinstance(path, str) and path not in HERE]
     if any(path in HERE for path in sys.path):

@@ -4,18 +4,13 @@ import contextlib
 import io
 import sys
 import time
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
 
+Update = Callable[..., None]
+"""(done, total=None, *, kept=False, phase=""): the amount done so far, and the total if it is known only later.
 
-class Update(Protocol):
-    """Called with the amount done so far, and the total where it is known only later.
-
-    What was `kept` from an earlier run says nothing about the speed of this one. A longer work may name its `phase`.
-    """
-
-    def __call__(self, done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None: ...
-
+What was `kept` from an earlier run says nothing about the speed of this one. A longer work may name its `phase`.
+"""
 
 PLAIN_SECONDS = 10.0  # between two lines where there is no terminal
 
@@ -60,8 +55,8 @@ def _bar(label: str, total: int | None, unit: str) -> Iterator[Update]:
         def update(done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None:
             nonlocal whole
             whole = total or whole
-            told = _speed_text(done, whole, speed.rate(done, kept=kept))
-            bar.update(task, description=_named(label, phase), completed=done, total=whole, speed=told)
+            rate_text = _speed_text(done, whole, speed.rate(done, kept=kept))
+            bar.update(task, description=_named(label, phase), completed=done, total=whole, speed=rate_text)
 
         yield update
 
@@ -86,7 +81,7 @@ def on_terminal() -> bool:
 
 
 def tell(line: str) -> None:
-    """On standard error; work does not end because nobody can be told how far it is."""
+    """On standard error. If it cannot be written, the work continues."""
     with contextlib.suppress(OSError):
         print(line, file=sys.stderr or io.StringIO(), flush=True)
 
@@ -96,8 +91,13 @@ def _named(label: str, phase: str) -> str:
 
 
 def _line(label: str, done: int, total: int | None, unit: str, rate: float) -> str:
-    told = _speed_text(done, total, rate)
-    return f"{label}: {done:,}" + (f" of {total:,}" if total else "") + f" {unit}" + (f", {told}" if told else "")
+    rate_text = _speed_text(done, total, rate)
+    return (
+        f"{label}: {done:,}"
+        + (f" of {total:,}" if total else "")
+        + f" {unit}"
+        + (f", {rate_text}" if rate_text else "")
+    )
 
 
 def _speed_text(done: int, total: int | None, rate: float) -> str:

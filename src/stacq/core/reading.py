@@ -1,8 +1,8 @@
 """How a file that others made is read: a regular one, of a bounded size, with no more memory than there is.
 
-A named pipe blocks whoever opens it, a device may never end, and either may lie under any name. What is refused here
-is an `OSError`, so that callers tell it in the same words as a missing file or a lack of permission. Arrays are judged
-by what they claim before room is made for them.
+A named pipe blocks the process that opens it, a device may never end, and either may have any name. What is refused
+here is an `OSError`, so that callers report it like a missing file or a lack of permission. The size that arrays
+claim is checked before memory is allocated for them.
 """
 
 import contextlib
@@ -84,7 +84,7 @@ def read_text(path: Path | str, most: int = TEXT, *, errors: str = "strict") -> 
 
 
 def plain(text: str) -> str:
-    """Without lone surrogates, which stand for bytes that are no UTF-8 and which no file or terminal takes."""
+    """Without lone surrogates, which are made of bytes that are not UTF-8, and which no file or terminal takes."""
     return SURROGATE.sub("\ufffd", text)
 
 

@@ -1,12 +1,12 @@
-"""Hidden directories for what is being written, and an end for those whose writer was killed.
+"""Hidden directories for what is being written, and the removal of those whose writer was killed.
 
-What is written lies in `.stacq-tmp-XXXXXXXX` beside its place until it is whole. The writer holds a lock inside, which
-the operating system takes from it when it dies, however it dies: so every later writer in the same folder can tell
-what nobody will finish, and removes it. What a library makes there for itself goes with it.
+A file is written in `.stacq-tmp-XXXXXXXX` next to its place until it is complete. The writer holds a lock inside. The
+operating system releases the lock when the writer ends, in whatever way. So every later writer in the same folder
+knows what nobody will finish, and removes it, together with what a library has made there for itself.
 
-Where the file system has no locks nothing is removed, as a live writer might be robbed. Locks that do not reach other
-machines (a parallel file system mounted with local locks) rob a writer on another machine that writes into the same
-folder at that moment: its write fails.
+Where the file system has no locks nothing is removed, because it might belong to a live writer. If locks do not reach
+other machines (a parallel file system mounted with local locks), the files of a writer on another machine that writes
+into the same folder at that moment are removed, and its write fails.
 """
 
 import contextlib
@@ -50,8 +50,8 @@ def sweep(folder: Path, *, owned: bool = False) -> None:
                 _sweep_one(folder / name, owned)
 
 
-def lock_beside(path: Path) -> Path:
-    """The name of the lock that whoever makes `path` holds; see `files.alone`."""
+def lock_path(path: Path) -> Path:
+    """The name of the lock that is held while `path` is made; see `files.alone`."""
     return path.with_name(f"{OURS}{path.name}.lock")
 
 

@@ -1,4 +1,4 @@
-"""What a process is given by whoever starts it, and may be missing: a place to work in, memory, standard streams."""
+"""What the parent gives to a process, and what may be missing: a working directory, memory, standard streams."""
 
 import contextlib
 import io
@@ -19,15 +19,15 @@ OUT_OF_MEMORY = ("can't start new thread", "cannot allocate memory", "failed to 
 def complete_streams() -> None:
     """Make standard streams that can be written to, whatever the process was started with.
 
-    One that is closed leads nowhere from here on; else the next file that is opened would be taken for it. Letters that
-    the terminal's encoding does not have are spelt out.
+    A closed one is connected to /dev/null; else the next file that is opened would take its place. Letters that the
+    terminal's encoding does not have are printed as escapes.
     """
     for name, mode in STREAMS:
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            with contextlib.suppress(OSError):  # a stream that a parent left in the midst of something keeps its way
+            with contextlib.suppress(OSError):  # its buffer cannot be written: it stays as it is
                 stream.reconfigure(errors="backslashreplace")
 
 
@@ -46,7 +46,7 @@ def forget(stream: TextIO) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def forget_errors_untold() -> None:
+def drop_unwritten_errors() -> None:
     """Where standard error cannot be written to, the exit code says enough, and Python would end with another one."""
     try:
         sys.stderr.flush()
@@ -65,7 +65,7 @@ def check_here() -> None:
 
 
 def check_memory() -> None:
-    """Refuse a limit under which the compiler would end the process without a word of ours."""
+    """Refuse a limit under which the compiler would end the process before a message could be printed."""
     limit = _memory_limit()
     if limit is not None and limit < LEAST_MEMORY:
         raise _too_little(limit)

@@ -13,7 +13,7 @@ from stacq.core.printable import printable_lines
 class Console(RichConsole):
     """Rich's console for text that may come from outside: no markup, no emoji, and no control character gets through.
 
-    What a terminal is told about colours and its cursor Rich adds itself, after this.
+    Rich itself adds the control sequences for colours and the cursor, after this.
     """
 
     def __init__(self, *, markup: bool = False, emoji: bool = False, **options: Any) -> None:

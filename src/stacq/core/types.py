@@ -1,4 +1,4 @@
-"""Names for the arrays that cross module borders; shapes stand in the comments beside them."""
+"""Names for the arrays that cross module borders; shapes are given in the comments next to them."""
 
 from collections.abc import Sequence
 from typing import Any, Literal

@@ -220,7 +220,7 @@ def _dumps(value: object) -> bytes:
 
 def serve() -> None:
     """The worker's life: answer calls from standard input until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever sends it: the parent decides
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever prints must not land between the answers
     with contextlib.suppress(BrokenPipeError):  # a parent may be gone before it could count us among its workers
@@ -236,7 +236,7 @@ def serve() -> None:
 
 
 def _receive(stream: IO[bytes], calls: "queue.SimpleQueue[Any]") -> None:
-    """Runs beside the work, so that a parent's death ends even a busy worker."""
+    """Runs at the same time as the work, so that a parent's death ends even a busy worker."""
     while True:
         try:
             calls.put(pickle.load(stream))

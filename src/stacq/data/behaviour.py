@@ -1,7 +1,7 @@
 """Stochastic actors that record data: the shipped behaviour policies, and others of their kind from a file."""
 
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import as_file, files
 from importlib.resources.abc import Traversable
@@ -17,6 +17,7 @@ from stacq.policies import Policy
 from stacq.policies.networks import forward
 
 LOG_STD_RANGE = (-20.0, 2.0)
+WALKER_LOG_STD_RANGE = (-10.0, 2.0)
 PREFIX = "behaviour/"  # how the command line names these policies: behaviour/hopper-medium
 
 
@@ -26,6 +27,7 @@ class TanhGaussian:
 
     weights: tuple[Float32s, ...]
     biases: tuple[Float32s, ...]
+    log_std_range: tuple[float, float] = LOG_STD_RANGE
 
     @property
     def observation_size(self) -> int:
@@ -44,7 +46,7 @@ class TanhGaussian:
         """Sample, as the recordings did; the mean action would visit far fewer states."""
         mean, log_std = self.gaussian(observation)
         noise = rng.standard_normal(mean.shape, dtype=np.float32)
-        return np.tanh(mean + np.exp(np.clip(log_std, *LOG_STD_RANGE)) * noise)
+        return np.tanh(mean + np.exp(np.clip(log_std, *self.log_std_range)) * noise)
 
     def mode(self, observation: Floats) -> Float32s:
         """The action without chance: the squashed mean."""
@@ -70,6 +72,13 @@ def load_behaviour(body: str, tag: str) -> TanhGaussian:
         raise InputError(f"no behaviour policy '{body}-{tag}'", expected=f"one of {known}", fix="check the name")
     with as_file(_file(body)) as path:
         return read_actor(path, tag)
+
+
+@cache
+def load_walker() -> TanhGaussian:
+    """The ant's controller. It sees positions without the place, velocities, and a direction of length 10."""
+    with as_file(_file("ant")) as path:
+        return replace(read_actor(path, "goal"), log_std_range=WALKER_LOG_STD_RANGE)
 
 
 def read_actor(path: Path, tag: str) -> TanhGaussian:

@@ -1,6 +1,6 @@
 """Where raw arrays become a Dataset: every check on outside data is made here, once.
 
-Readers of file formats hand over a mapping of plain arrays under D4RL's names; nothing past this
+Readers of file formats give a mapping of plain arrays under D4RL's names; nothing past this
 module looks for NaN, ragged lengths or missing ends again.
 """
 
@@ -56,9 +56,9 @@ def from_arrays(
 
 
 def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str, conventions: Conventions) -> Dataset:
-    """Check raw arrays under D4RL's names and order their facts into a Dataset.
+    """Check raw arrays under D4RL's names and make a Dataset of them.
 
-    Takes ownership: `next_observations` is mended in place. Values are checked beside the search for episode
+    Takes ownership: `next_observations` is mended in place. Values are checked in parallel with the search for episode
     ends, on another core: each takes as long as the other.
     """
     stated = conventions.action_low is not None and conventions.action_high is not None
@@ -78,7 +78,7 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
         try:
             course = find_course(raw, observations, extras, conventions, where, notes)
         finally:
-            checked.result()  # what is wrong with the values is told first
+            checked.result()  # an error in the values is raised first
     last = np.flatnonzero(course.ends)
     _note_ends(course, last, notes)
     return Dataset(

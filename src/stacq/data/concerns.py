@@ -8,6 +8,7 @@ import numpy as np
 from stacq.core.normaliser import EPSILON
 from stacq.core.types import Bools, Float64s
 from stacq.data.dataset import Dataset
+from stacq.data.tours import recording_starts
 
 if TYPE_CHECKING:
     from stacq.data.inspect import Summary
@@ -30,7 +31,12 @@ def concerns(summary: "Summary", dataset: Dataset, returns: Float64s) -> Iterato
     yield from _about_observations(summary)
     yield from _about_actions(summary)
     yield from _about_rewards(summary, returns)
-    yield from _about_ends(summary, _ended_at_longest(dataset), single=int((dataset.lengths == 1).sum()))
+    yield from _about_ends(summary, _ended_at_longest(dataset), single=_single(dataset))
+
+
+def _single(dataset: Dataset) -> int:
+    """Episodes of one row, but for those that are labelled on a walk that goes on."""
+    return int((np.diff(recording_starts(dataset), append=len(dataset)) == 1).sum())
 
 
 def _about_observations(summary: "Summary") -> Iterator[str]:

@@ -8,7 +8,7 @@ class Conventions:
     """What arrays do not say about themselves; None means "not stated".
 
     Statements come from the caller, from the registry and from the file's own attributes, and win in
-    that order; what nobody states is D4RL's usual: bounds -1 and 1, a reset after every end.
+    that order; what is not stated is D4RL's usual: bounds -1 and 1, a reset after every end.
     """
 
     action_low: float | tuple[float, ...] | None = None

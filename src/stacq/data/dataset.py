@@ -39,7 +39,7 @@ class Dataset:
     infos: Mapping[str, Array] = field(default_factory=dict)  # name -> [N, ...], such as qpos and qvel
     name: str = ""
     env_id: str | None = None
-    notes: tuple[str, ...] = ()  # what the reader found worth telling
+    notes: tuple[str, ...] = ()  # remarks of the reader
     provenance: Mapping[str, str] = field(default_factory=dict)  # who made it, from what, in the maker's words
 
     def __post_init__(self) -> None:

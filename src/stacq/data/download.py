@@ -1,6 +1,6 @@
 """Fetch D4RL's files over unreliable networks from mirrors that are not ours.
 
-Beside the target lie, while it is on its way, `NAME.part` (the bytes so far), `NAME.part.json` (what they are
+During a download there are, next to the target, `NAME.part` (the bytes so far), `NAME.part.json` (what they are
 a part of) and `.stacq-NAME.lock`. The lock makes a second process wait and then find the file ready. The final name
 appears only for a complete file that passed every check.
 """
@@ -135,7 +135,7 @@ def _fetch_from_any(urls: Sequence[str], part: Part, wanted: _Wanted, pace: Pace
 
 
 def _fetched(url: str, part: Part, wanted: _Wanted, pace: Pace, progress: Progress) -> str:
-    """The SHA-256 of a complete part that nothing speaks against; one that is not the dataset is deleted."""
+    """The SHA-256 of a complete part that passed every check; one that is not the dataset is deleted."""
     joined = fetch(url, part, wanted.most, pace, progress)
     found, error = _examined(url, part, wanted)
     if error and joined:  # perhaps only because of the bytes from before
@@ -149,7 +149,7 @@ def _fetched(url: str, part: Part, wanted: _Wanted, pace: Pace, progress: Progre
 
 
 def _examined(url: str, part: Part, wanted: _Wanted) -> tuple[str, UnavailableError | None]:
-    """The SHA-256 of a complete part, and what speaks against it."""
+    """The SHA-256 of a complete part, and the check that it failed."""
     found = digest(part.path)
     if text := surplus(part.path):
         return found, UnavailableError(text)
@@ -188,7 +188,7 @@ def _other_ways(info: DatasetInfo) -> str:
     regenerated = f"stacq/{info.name.rsplit('-v', 1)[0]}-v0"
     if regenerated in DATASETS:
         ways.append(f"make similar data with `stacq data generate {regenerated}`")
-    elif info.minari:
+    if info.minari:
         ways.append(f"use similar data from `minari download {info.minari}`")
     return f"{', '.join(ways[:-1])}, or {ways[-1]}"
 

@@ -1,4 +1,7 @@
-"""Locomotion data regenerated from the shipped behaviour policies, the same bits on any number of cores."""
+"""Data regenerated from the shipped behaviour policies, the same bits on any number of cores.
+
+Locomotion is rolled out here, walks through mazes in `walking.py`.
+"""
 
 import itertools
 from collections import deque
@@ -25,6 +28,7 @@ from stacq.data.hdf5 import write_hdf5
 from stacq.data.load import cached_file
 from stacq.data.registry import Recipe, recipe
 from stacq.data.tasks import Task
+from stacq.data.walks import Walk
 from stacq.envs.gym import STEP_LIMIT, flatten, make_env
 from stacq.policies import Actor
 
@@ -44,7 +48,7 @@ class Stream:
 class Rollout(NamedTuple):
     """Rows of whole episodes, as recorded; qpos and qvel are the simulator's state before the step.
 
-    Where the simulator is not MuJoCo they have no columns.
+    Where the simulator is not MuJoCo they have no columns; nor have `goals` where nobody was sent anywhere.
     """
 
     observations: Float32s
@@ -55,6 +59,7 @@ class Rollout(NamedTuple):
     timeouts: Bools
     qpos: Float64s
     qvel: Float64s
+    goals: Float64s
 
 
 def generate(
@@ -87,10 +92,20 @@ def generate(
 
 def roll_out(plan: Recipe, *, workers: int | None = None, progress: Callable[[int], None] | None = None) -> Dataset:
     """The recipe's rows in memory, simulator state included."""
+    walk = plan.info.walk
+    group_of, rules = _walked(walk) if walk is not None else (partial(roll_out_group, plan.info.task), {})
     with WorkerPool(workers) as pool:
-        columns = collect(streams(plan), plan.seed, partial(roll_out_group, plan.info.task), pool, progress)
-    conventions = Conventions(env_id=plan.info.env_id, name=plan.info.name)
-    return replace(as_dataset(columns, conventions), provenance=provenance(plan.seed))
+        columns = collect(streams(plan), plan.seed, group_of, pool, progress)
+    resets = plan.info.resets_after_terminal
+    conventions = Conventions(env_id=plan.info.env_id, name=plan.info.name, resets_after_terminal=resets)
+    return replace(as_dataset(columns, conventions), provenance={**provenance(plan.seed), **rules})
+
+
+def _walked(walk: Walk) -> tuple[Callable[["Group"], Rollout], dict[str, str]]:
+    """Who makes the groups of a walk, and its rules in words."""
+    from stacq.data.walking import told, walk_group  # imports this module
+
+    return partial(walk_group, walk), told(walk)
 
 
 def collect(
@@ -146,7 +161,7 @@ class _Writer:
     """Asks for groups, stream after stream, and lays their rows side by side.
 
     A group has GROUP_ROWS rows or more, so a stream stops asking once the groups under way must fill it,
-    and the next stream begins at once: no worker idles between streams, and little is rolled out in vain.
+    and the next stream begins at once: no worker is idle between streams, and few rows are made that are not used.
     """
 
     def __init__(self, streams: Sequence[Stream], seed: int) -> None:
@@ -245,6 +260,7 @@ def _episode(env: Any, policy: Actor, rng: np.random.Generator) -> Rollout:
     columns: list[Any] = [
         np.array(column, dtype=kind) for column, kind in zip(zip(*rows, strict=True), types, strict=True)
     ]
+    columns.append(np.empty((len(rows), 0)))
     return Rollout(*columns)
 
 
@@ -257,8 +273,8 @@ def _simulated(env: Any) -> tuple[Float64s, Float64s]:
 
 
 def as_dataset(columns: Rollout, conventions: Conventions) -> Dataset:
-    """Recorded columns as a Dataset, the simulator's state among its infos where there is one."""
-    state = {"qpos": columns.qpos, "qvel": columns.qvel} if columns.qpos.shape[1] else {}
+    """Recorded columns as a Dataset, with the simulator's state and the goal walked to as infos where there are."""
+    extras = {"qpos": columns.qpos, "qvel": columns.qvel, "goal": columns.goals}
     return from_arrays(
         columns.observations,
         columns.actions,
@@ -266,7 +282,7 @@ def as_dataset(columns: Rollout, conventions: Conventions) -> Dataset:
         columns.terminals,
         timeouts=columns.timeouts,
         next_observations=columns.next_observations,
-        infos=state,
+        infos={key: values for key, values in extras.items() if values.shape[1]},
         conventions=conventions,
     )
 

@@ -85,7 +85,7 @@ def write_hdf5(dataset: Dataset, path: Path | str) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path) -> Iterator[OutsideFile]:
-    """Open for reading, with every way a file can be wrong told in a sentence."""
+    """Open for reading; every error in the file becomes an `InputError`."""
     _check_file(path)
     try:
         with opened(path) as file:

@@ -1,12 +1,12 @@
-"""The process in which outside HDF5 files are opened: what a damaged one does to the C library ends here.
+"""The process in which outside HDF5 files are opened: if a damaged one crashes the C library, only this process ends.
 
     python -I -S hdf5_child.py FOLDER...
 
-Started by `hdf5_server.py`, which speaks with it in frames over its standard input and output. Nothing else of the
-package is loaded here, and the folders are those of NumPy and h5py alone. It forks for each file, so that starting and
-importing is paid once. Each fork has limits of computing time and memory, and once its file is open it cannot open
-another: links and external storage lead nowhere, whatever the file says. If the process that asked is gone, or asks
-for nothing for a while, everything here ends.
+Started by `hdf5_server.py`, which exchanges frames with it over its standard input and output. Nothing else of the
+package is loaded here, and the folders are those of NumPy and h5py alone. It forks for each file, so that start and
+imports happen only once. Each fork has limits of computing time and memory, and once its file is open it cannot open
+another: links and external storage cannot be followed, whatever the file says. If the process that asked has ended, or
+sends no request for a while, everything here ends.
 """
 
 import json
@@ -218,7 +218,7 @@ def described(file: Any, node: Any, deep: bool = True) -> dict[str, Any] | None:
 
 
 def touch(file: Any, name: str, node: Any) -> None:
-    """Read the last row of an array: whatever is damaged on the way to it shows."""
+    """Read the last row of an array: damage in the structure above it is found."""
     facts = described(file, node, False)
     if facts and facts.get("shape"):
         node[-1:]
@@ -234,7 +234,7 @@ def plain_type(node: Any) -> str | None:
 
 
 def offset(node: Any, facts: Any) -> int | None:
-    """Where the values stand in the file, one after the other and as NumPy has them; None if they do not."""
+    """The place of the values in the file, if they are contiguous and in NumPy's form; else None."""
     import h5py
 
     if facts.get_layout() != h5py.h5d.CONTIGUOUS or not node.id.get_type().equal(h5py.h5t.py_create(node.dtype, True)):

@@ -1,9 +1,9 @@
 """HDF5 files that others made, read by way of a process of their own.
 
 The C library trusts what a file says about its own structure: one flipped bit can end the process that reads it, or
-keep it busy for ever, deaf to signals. So it is never asked here. `hdf5_child.py` opens the file, under limits of
-computing time and memory, and tells what lies where. Values that stand in the file one after the other are then read
-from it directly; others, packed or scattered, come through a pipe.
+keep it busy without end, and it then ignores signals. So it is never used here. `hdf5_child.py` opens the file, under
+limits of computing time and memory, and reports where the arrays are. Contiguous values are then read from the file
+directly; others, packed or scattered, come through a pipe.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class Stored:
     shape: tuple[int, ...]
     dtype: "np.dtype[Any]"
     held: int  # bytes that the file holds for it
-    offset: int | None  # of the values, if they stand in the file as in memory
+    offset: int | None  # of the values, if they are in the file as in memory
 
     @property
     def claimed(self) -> int:
@@ -74,7 +74,7 @@ class OutsideFile:
         }
 
     def look(self, paths: Sequence[str]) -> dict[str, Node | None]:
-        """What lies under each path, without a value being read; None where nothing does."""
+        """What is under each path, without reading a value; None where there is nothing."""
         paths = list(dict.fromkeys(paths))
         request = {"do": "look", "paths": paths}
         nodes = self._server.ask(request, _seconds(self.size), self._path)["nodes"]

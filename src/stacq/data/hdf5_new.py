@@ -1,8 +1,8 @@
 """A new HDF5 file on a disk that may fill up.
 
-HDF5 cannot bear that: after a write that failed it can neither write nor close its file, tries again when the process
-ends, and takes it down. So the library writes into a Python file that never fails. What the disk refuses is held in
-memory, where HDF5 finds it again until it has closed in peace; then the error is raised.
+HDF5 does not survive that: after a failed write it can neither write nor close its file, tries again when the process
+ends, and crashes it. So the library writes into a Python file that never fails. What the disk refuses is kept in
+memory, where HDF5 can read it until it has closed its file; then the error is raised.
 """
 
 import contextlib
@@ -107,7 +107,7 @@ class _Below(io.RawIOBase):
 
 
 def _write_all(disk: io.FileIO, place: int, view: memoryview) -> None:
-    """A full disk takes a part without a word, and says so only when asked to take the rest."""
+    """A full disk writes a part and reports no error; the error comes only when the rest is written."""
     disk.seek(place)
     while len(view):
         view = view[disk.write(view) :]

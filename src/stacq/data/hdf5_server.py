@@ -1,6 +1,6 @@
 """The processes that open outside HDF5 files: started, asked, kept for the next file, and ended.
 
-Not `workers.py`, whose processes import what they are told to and may take as long as they like.
+Not `workers.py`, whose processes import what a task needs and have no time limit.
 """
 
 import atexit
@@ -26,7 +26,7 @@ PATIENCE = 10  # times as long by the clock as by the processor, for slow disks 
 CLOSING = 5  # seconds of computing
 REASON = 200  # characters
 
-_idle: dict[int, list["Server"]] = {}  # by the process that started them: a fork must not speak into its parent's pipes
+_idle: dict[int, list["Server"]] = {}  # by the process that started them: a fork must not use its parent's pipes
 
 
 class Unreadable(RuntimeError):
@@ -72,7 +72,7 @@ class Server:
         self._answers: IO[bytes] = self.process.stdout
         self._owed = True  # an answer, or the rest of one
         self._late = False
-        self._over = False  # it told of damage, and closed the file by itself
+        self._over = False  # it reported damage, and closed the file itself
 
     def greet(self) -> None:
         try:
@@ -129,7 +129,7 @@ class Server:
         return json.loads(self._taken(self._head()[1]))  # type: ignore[no-any-return]
 
     def _values(self, target: memoryview) -> dict[str, Any] | None:
-        """Fill the target; what was told in place of values."""
+        """Fill the target; returns an error message that came instead of values."""
         while target:
             kind, count = self._head()
             if kind == FACTS:
@@ -210,7 +210,7 @@ class Server:
 
 @cache
 def _folders() -> tuple[str, ...]:
-    """Where NumPy and h5py lie: all that the process may import beside Python's own modules."""
+    """Where NumPy and h5py lie: the process may import only from there and from Python's own modules."""
     found = [importlib.util.find_spec(name) for name in ("numpy", "h5py")]
     places = [os.path.abspath(spec.origin) for spec in found if spec and spec.origin]
     return tuple(dict.fromkeys(str(Path(place).parent.parent) for place in places))

@@ -11,6 +11,7 @@ from stacq.data.concerns import concerns
 from stacq.data.dataset import Dataset
 from stacq.data.registry import task_of
 from stacq.data.tasks import Task, normalised_score
+from stacq.data.tours import Tour, tour_of
 
 BLOCK = 8192  # rows at a time: what fits the cache
 SAMPLE = 100_000  # rows behind percentiles and shapes; their ranks are then right to 0.1 % or so
@@ -66,7 +67,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Summary:
-    """The facts of a dataset, small enough to print and independent of the arrays they come from."""
+    """What is known of a dataset: small enough to print, and independent of its arrays."""
 
     name: str
     env_id: str | None
@@ -90,6 +91,7 @@ class Summary:
     saturation: tuple[float, ...]  # share of rows at a bound, per action dimension
     duplicates: int  # rows whose observation equals that of an earlier row, exactly
     sampled_rows: int
+    tour: Tour | None = None  # where the data is of walks through one of D4RL's mazes
     warnings: tuple[str, ...] = ()
 
     @property
@@ -128,6 +130,7 @@ def summarise(dataset: Dataset) -> Summary:
             saturation=tuple(saturation(dataset.actions, dataset.action_low, dataset.action_high).tolist()),
             duplicates=count_duplicates(dataset.observations),
             sampled_rows=len(rows),
+            tour=tour_of(dataset),
         )
         return replace(summary, warnings=(*concerns(summary, dataset, returns), *dataset.notes))
 

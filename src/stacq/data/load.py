@@ -13,6 +13,7 @@ from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz
+from stacq.data.ogbench import read_ogbench, single_task
 from stacq.data.registry import DatasetInfo, find, recognised, task_of
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
@@ -74,12 +75,17 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
             expected="arrays by name: observations, actions, rewards, terminals, timeouts",
             fix="write them with numpy.savez into an .npz file; docs/own-data.md shows how",
         )
+    single = single_task(conventions.name or path.stem) if path.suffix.lower() == ".npz" else None
+    if single is not None:
+        return read_ogbench(path, single, infos=infos, conventions=replace(conventions, name=None))
     read = read_npz if path.suffix.lower() == ".npz" else read_hdf5
-    dataset = read(path, infos=infos, conventions=conventions.over(_course_by_name(path)))
-    task = task_of(dataset.name)
+    dataset = read(path, infos=infos, conventions=conventions.over(_facts_by_name(path, conventions.name)))
+    info, task = recognised(dataset.name), task_of(dataset.name)
     sizes = (dataset.observation_size, dataset.action_size)
     if task is None or sizes == (task.observation_size, task.action_size):
-        return dataset
+        return _in_its_environment(dataset, info)
+    if info is not None and info.name == conventions.name:
+        check_facts(dataset, info, path)
     note = (
         f"the name is that of {task.key}, but observations of {sizes[0]} and actions of {sizes[1]} numbers are not its "
         f"own: read as other data, called {plain(path.name)}"
@@ -88,13 +94,25 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
     return replace(other, name=plain(spelt(path.name)), notes=(*other.notes, note))
 
 
-def _course_by_name(path: Path) -> Conventions:
-    """How rows follow each other in D4RL's data, which its files do not say: known where one is called as there."""
-    info = recognised(path.stem)
-    if info is None or info.source != "d4rl":
+def _facts_by_name(path: Path, stated: str | None) -> Conventions:
+    """What is known of a dataset that a caller names, or of D4RL's data where the file is called so.
+
+    A file's name decides how its rows follow each other, which D4RL's files do not say. More is left to the file.
+    """
+    info = recognised(stated or path.stem)
+    if info is None or (stated is None and info.source != "d4rl"):
         return NOTHING_STATED
     known = conventions_of(info)
+    if stated is not None and info.source != "minari":
+        return known
     return Conventions(max_episode_steps=known.max_episode_steps, resets_after_terminal=known.resets_after_terminal)
+
+
+def _in_its_environment(dataset: Dataset, info: DatasetInfo | None) -> Dataset:
+    """A file that names no environment is scored in that of its name; Minari's ants are others than ours."""
+    if info is None or info.source == "minari" or dataset.env_id is not None:
+        return dataset
+    return replace(dataset, env_id=info.env_id)
 
 
 def _load_minari(source: str | Path, infos: Infos, conventions: Conventions) -> Dataset:

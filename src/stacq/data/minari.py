@@ -18,12 +18,12 @@ from stacq.data.minari_layout import (
     OURS,
     Layout,
     Leaf,
+    damage_named,
     damaged,
     layout_of,
     locate,
     metadata_of,
     stated,
-    told,
 )
 from stacq.data.succession import EPISODE_CUT, SUCCESSOR_KNOWN
 
@@ -37,7 +37,7 @@ def read_minari(source: str | Path, *, infos: Infos = (), conventions: Conventio
     index, every leaf row-major: the order of Gymnasium's FlattenObservation wrapper. Minari stores T + 1
     observations per episode, so the successor of every row is known, unless `write_minari` marked it unknown.
 
-    `infos` names per-step extras, such as `qpos`, or "all". Minari stores T + 1 of them, each beside its observation:
+    `infos` names per-step extras, such as `qpos`, or "all". Minari stores T + 1 of them, one for each observation:
     the first T are kept, so that row t of an extra belongs to row t of the observations.
 
     Bounds, environment and name as stored complete the given `conventions`. No environment is made.
@@ -46,7 +46,7 @@ def read_minari(source: str | Path, *, infos: Infos = (), conventions: Conventio
     about = metadata_of(directory)
     with episodes_of(directory, about) as episodes:
         wanted = [name for name in episodes.info_names() if name != SUCCESSOR_KNOWN] if infos == "all" else infos
-        with told(directory / "data" / METADATA):
+        with damage_named(directory / "data" / METADATA):
             layout = layout_of(about, wanted, directory)
             conventions = conventions.over(stated(about, layout.actions, conventions, directory))
         parts = [_rows(values, layout) for values in episodes.read(layout)]

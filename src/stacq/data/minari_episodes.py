@@ -16,7 +16,7 @@ import numpy as np
 
 from stacq.core.types import Array
 from stacq.data.hdf5_guard import Group, OutsideFile, Stored, opened
-from stacq.data.minari_layout import MAIN_FILE, Layout, damaged, told, uninstalled
+from stacq.data.minari_layout import MAIN_FILE, Layout, damage_named, damaged, uninstalled
 from stacq.data.succession import SUCCESSOR_KNOWN
 
 FLAGS = ("rewards", "terminations", "truncations")
@@ -149,13 +149,13 @@ class ForeignEpisodes:
 def episodes_of(directory: Path, about: Mapping[str, Any]) -> Iterator[Hdf5Episodes | ForeignEpisodes]:
     data, count = directory / "data", int(about["total_episodes"])
     if about["data_format"] != "hdf5":
-        with told(data):
+        with damage_named(data):
             yield ForeignEpisodes(_minari_storage(data), data, count)
         return
     path = data / MAIN_FILE
     if not path.exists():
         raise damaged("the file is missing", path, expected="the episodes of the dataset")
-    with told(path), opened(path) as file:
+    with damage_named(path), opened(path) as file:
         yield Hdf5Episodes(file, path, count)
 
 

@@ -102,14 +102,14 @@ def _local_ids() -> Iterator[str]:
         if "data" in folders:
             folders.clear()
             yield Path(directory).relative_to(root).as_posix()
-        folders[:] = [name for name in folders if not name.startswith(".")]  # not there yet, as far as Minari is told
+        folders[:] = [name for name in folders if not name.startswith(".")]  # Minari does not list these either
 
 
 def metadata_of(directory: Path) -> dict[str, Any]:
     path = directory / "data" / METADATA
     if not path.exists():
         raise damaged("the file is missing", path, expected="the metadata that Minari 0.5 and later write")
-    with told(path):
+    with damage_named(path):
         about: dict[str, Any] = dict(json.loads(read_text(path)))
         missing = [key for key in REQUIRED_FACTS if about.get(key) is None]
         if missing:
@@ -206,8 +206,8 @@ def _bound(key: str, stored: Any, given: Conventions, directory: Path) -> tuple[
 
 
 @contextlib.contextmanager
-def told(where: object) -> Iterator[None]:
-    """Every way in which damaged data can make other code stumble, told in a sentence."""
+def damage_named(where: object) -> Iterator[None]:
+    """Turn every error that damaged data causes in other code into an `InputError`."""
     try:
         yield
     except InputError:

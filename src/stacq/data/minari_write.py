@@ -53,7 +53,7 @@ def write_minari(dataset: Dataset, dataset_id: str, *, description: str | None =
 
 @contextlib.contextmanager
 def _namespace(folder: Path) -> Iterator[None]:
-    """The folder that an id's first part names; one that was made in vain goes again."""
+    """The folder that an id's first part names; if it was made and is not needed, it is removed."""
     new = not exists(folder)
     try:
         yield

@@ -22,8 +22,8 @@ DEFAULT_MIRRORS = (
 def mirror_urls(info: DatasetInfo, mirrors: Sequence[str] | None, *, verifiable: bool) -> list[str]:
     """Addresses in the order in which to try them.
 
-    Anyone on the way can change what comes over plain http. Unless the user names such a mirror, it is only asked for
-    a file whose checksum is known.
+    A file can be changed on its way over plain http. Unless the user names such a mirror, it is only used for a file
+    whose checksum is known.
     """
     chosen = _chosen_mirrors(verifiable) if mirrors is None else mirrors
     if not chosen:

@@ -1,5 +1,7 @@
 """NumPy archives with D4RL's key names: what people without HDF5 have."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,13 +21,24 @@ MARKS = (SUCCESSOR_KNOWN, EPISODE_CUT)
 def read_npz(path: Path | str, *, infos: Infos = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
     """Read `observations`, `actions`, `rewards`, `terminals` and the optional keys of D4RL; others are ignored."""
     path = Path(path)
+    with told_archive(path) as archive:
+        names = archive.names
+        headers = _headers(archive, infos, path)
+        shapes = {key: (row_shape(key, header.shape), header.dtype) for key, header in headers.items()}
+        check_shapes({key: shape for key, shape in shapes.items() if "/" not in key}, str(path), names)
+        values = {key: value.reshape(shapes[key][0]) for key, value in archive.read(headers).items()}
+    extras = {key.removeprefix("infos/"): values.pop(key) for key in list(values) if "/" in key}
+    known = Conventions(name=plain(path.stem))
+    dataset = assemble(values, extras, where=str(path), conventions=conventions.over(known))
+    return replace(dataset, notes=(*dataset.notes, *misspelt(names)))
+
+
+@contextmanager
+def told_archive(path: Path) -> Iterator[Archive]:
+    """An archive open for reading, with every way it can be wrong told in a sentence."""
     try:
         with opened(path) as archive:
-            names = archive.names
-            headers = _headers(archive, infos, path)
-            shapes = {key: (row_shape(key, header.shape), header.dtype) for key, header in headers.items()}
-            check_shapes({key: shape for key, shape in shapes.items() if "/" not in key}, str(path), names)
-            values = {key: value.reshape(shapes[key][0]) for key, value in archive.read(headers).items()}
+            yield archive
     except FileNotFoundError as error:
         raise InputError("no such file", where=path, expected="a NumPy archive (.npz)", fix="check the path") from error
     except OSError as error:
@@ -42,10 +55,6 @@ def read_npz(path: Path | str, *, infos: Infos = (), conventions: Conventions = 
             expected="an .npz file of plain arrays, as numpy.savez writes",
             fix="write it again with numpy.savez; objects (pickles) are refused",
         ) from error
-    extras = {key.removeprefix("infos/"): values.pop(key) for key in list(values) if "/" in key}
-    known = Conventions(name=plain(path.stem))
-    dataset = assemble(values, extras, where=str(path), conventions=conventions.over(known))
-    return replace(dataset, notes=(*dataset.notes, *misspelt(names)))
 
 
 def _headers(archive: Archive, infos: Infos, path: Path) -> dict[str, Header]:

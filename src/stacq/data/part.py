@@ -42,7 +42,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Part:
-    """The bytes so far, and beside them a JSON file that says where they come from."""
+    """The bytes so far, and next to them a JSON file that says where they come from."""
 
     path: Path
 

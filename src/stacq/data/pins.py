@@ -62,7 +62,7 @@ def pin(info: DatasetInfo, came: Pin) -> None:
             write_json(path, {key: asdict(value) for key, value in {**pins, name: came}.items()})
 
 
-def told_pin(name: str) -> str | None:
+def pin_text(name: str) -> str | None:
     """The pinned checksum of a dataset and who vouches for it; None where nothing is pinned."""
     info = DATASETS.get(name)
     pin = pinned(info) if info and info.remote else None

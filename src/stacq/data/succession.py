@@ -48,9 +48,9 @@ def find_course(
     ends = terminals | timeouts if marked_cut is None else terminals | timeouts | marked_cut
     ends[-1] = True
     if "next_observations" in raw:
-        told = _unless_blank(raw["next_observations"], ends, notes) if marked_known is None else marked_known
-        stored = _link(observations, raw["next_observations"], ends, marked_cut is None, told, where, notes)
-        known = told & _trusted(observations, stored, terminals, timeouts, conventions, marked_known, notes)
+        stated = _unless_blank(raw["next_observations"], ends, notes) if marked_known is None else marked_known
+        stored = _link(observations, raw["next_observations"], ends, marked_cut is None, stated, where, notes)
+        known = stated & _trusted(observations, stored, terminals, timeouts, conventions, marked_known, notes)
     else:
         stored = _shifted(observations)
         known = _followed(terminals, timeouts, ends, conventions)
@@ -103,7 +103,7 @@ def _link(
     raw: Array,
     ends: Bools,
     find_breaks: bool,
-    told: Bools,
+    stated: Bools,
     where: str,
     notes: list[str],
 ) -> Floats:
@@ -115,8 +115,8 @@ def _link(
     stored = floating(raw)
     stored = stored.astype(np.result_type(observations, stored), copy=False)
     rows = np.append(_differing(stored[:-1], observations[1:]), len(stored) - 1)
-    # Rows that equal a checked observation are finite; where no successor is told there is a placeholder.
-    check_finite(stored, rows[told[rows]], "next_observations", where)
+    # Rows that equal a checked observation are finite; where no successor is stored there is a placeholder.
+    check_finite(stored, rows[stated[rows]], "next_observations", where)
     rows = rows[~ends[rows]]
     following = observations[rows + 1]
     apart = (np.abs(stored[rows] - following) > ROUNDING * (1 + np.abs(following))).any(axis=1)
@@ -134,13 +134,13 @@ def _link(
 
 def _unless_blank(raw: Array, ends: Bools, notes: list[str]) -> Bools:
     """Which rows tell a successor: the last row of an episode may hold NaN throughout, as if to say "unknown"."""
-    told = np.ones(len(ends), dtype=np.bool_)
+    stated = np.ones(len(ends), dtype=np.bool_)
     last = np.flatnonzero(ends)
     blank = last[np.isnan(floating(raw[last])).all(axis=1)]
-    told[blank] = False
+    stated[blank] = False
     if len(blank):
         notes.append(f"{len(blank):,} stored successors at ends of episodes are NaN: read as unknown")
-    return told
+    return stated
 
 
 def _differing(left: Floats, right: Floats) -> Ints:

@@ -1,4 +1,4 @@
-"""The tasks that scores are made for, as D4RL defines them."""
+"""The tasks that scores are made for, as D4RL defines them, and this package's own."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +13,7 @@ class Task:
 
     key: str
     family: Family
-    env_id: str | None  # Gymnasium id, None where Gymnasium has no such task
+    env_id: str | None  # Gymnasium id, of this package where it starts so; None where nobody has such a task
     observation_size: int
     action_size: int
     max_episode_steps: int
@@ -28,9 +28,12 @@ TASKS = {
         Task("walker2d", "locomotion", "Walker2d-v4", 17, 6, 1000, 1.629008, 4592.3),
         Task("halfcheetah", "locomotion", "HalfCheetah-v4", 17, 6, 1000, -280.178953, 12135.0),
         Task("ant", "locomotion", None, 111, 8, 1000, -325.6, 3879.7),
-        Task("antmaze-umaze", "antmaze", None, 29, 8, 700, 0.0, 1.0),
-        Task("antmaze-medium", "antmaze", None, 29, 8, 1000, 0.0, 1.0),
-        Task("antmaze-large", "antmaze", None, 29, 8, 1000, 0.0, 1.0),
+        Task("antmaze-umaze", "antmaze", "stacq/AntMaze-umaze-v0", 29, 8, 700, 0.0, 1.0),
+        Task("antmaze-medium", "antmaze", "stacq/AntMaze-medium-v0", 29, 8, 1000, 0.0, 1.0),
+        Task("antmaze-large", "antmaze", "stacq/AntMaze-large-v0", 29, 8, 1000, 0.0, 1.0),
+        Task("pointmaze-umaze", "pointmaze", "stacq/PointMaze-umaze-v0", 4, 2, 300, 0.0, 1.0),
+        Task("pointmaze-medium", "pointmaze", "stacq/PointMaze-medium-v0", 4, 2, 600, 0.0, 1.0),
+        Task("pointmaze-large", "pointmaze", "stacq/PointMaze-large-v0", 4, 2, 800, 0.0, 1.0),
         Task("maze2d-open", "pointmaze", None, 4, 2, 150, 0.01, 20.66),
         Task("maze2d-open-dense", "pointmaze", None, 4, 2, 150, 11.17817, 27.166538620695782),
         Task("maze2d-umaze", "pointmaze", None, 4, 2, 300, 23.85, 161.86),

@@ -1,4 +1,4 @@
-"""One file over HTTP into a part file beside its target, resumed after any interruption."""
+"""One file over HTTP into a part file next to its target, resumed after any interruption."""
 
 import base64
 import binascii

@@ -21,7 +21,7 @@ from stacq.nn.mlp import MLP, init_ensemble
 
 HELD_OUT_SHARE, HELD_OUT_ROWS = 0.05, 20_000  # kept from every member, whichever is less
 RECIPE = "recipe for dynamics"
-MOST = 1_000_000  # epochs, members or rows of a batch: nobody waits for more, and no memory holds it
+MOST = 1_000_000  # epochs, members or rows of a batch: more would take too long and too much memory
 MIN_STEP_SCALE = 1e-6  # of a dimension that no step of the data moves
 
 
@@ -152,7 +152,7 @@ def _hold_out(dataset: Dataset, config: FitConfig) -> tuple[Ints, Ints]:
         raise InputError(
             f"{len(known):,} of {len(dataset):,} rows have a known successor, too few to fit dynamics to",
             where=dataset.name or "dataset",
-            expected=f"about {least:,}: a batch of {config.batch}, and as much beside it as is kept to judge the fit",
+            expected=f"about {least:,}: a batch of {config.batch}, and the rows that are held out",
             fix="collect more rows; TD3+BC and BC need no dynamics (--algo td3bc, or `stacq run --algos td3bc bc`)",
         )
     return np.sort(known[:count]), np.sort(known[count:])

@@ -1,7 +1,7 @@
 """Forward and inverse ensembles: f(s, a) -> s' and I(s, s') -> a.
 
-Inside, states are normalised; `Dynamics` speaks raw units. Everything is float32 at full precision:
-on GPUs the reduced formats are as coarse as the tolerances that reachability tests with.
+Inside, states are normalised; the methods of `Dynamics` take and give raw units. Everything is float32 at full
+precision: on GPUs the reduced formats are as coarse as the tolerances of the reachability test.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,1 +1,1 @@
-"""Environments: made by name, checked against data, flattened where they speak in dictionaries."""
+"""Environments: made by name, checked against data, flattened where their observations are dictionaries."""

@@ -1,16 +1,18 @@
-"""Gymnasium environments, without its noise: made once per process and described in plain facts."""
+"""Gymnasium environments without Gymnasium's log output, made once per process and described by plain values."""
 
 import contextlib
 import difflib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from stacq.core.errors import InputError
 from stacq.core.types import Float64s, Floats
+from stacq.envs.bodies import ARENAS
 from stacq.envs.ids import registered_name
 
 EnvSource = str | Callable[[], Any]
@@ -37,7 +39,7 @@ def make_env(source: EnvSource) -> Any:
     """
     if not isinstance(source, str):
         return source()
-    if source.startswith("stacq/"):
+    if source.startswith("stacq/") and source not in ARENAS:
         from stacq.envs import maze  # registers them; they need neither MuJoCo nor Gymnasium
 
         return maze.make(source)
@@ -47,6 +49,8 @@ def make_env(source: EnvSource) -> Any:
         raise _missing(source, error) from error
     gymnasium.logger.min_level = gymnasium.logger.ERROR
     _quiet_mujoco()
+    if source in ARENAS:
+        import_module("stacq.envs.registered")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # v4 ids are called out of date; they are D4RL's tasks, v5 are not
         try:

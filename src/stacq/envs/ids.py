@@ -1,4 +1,4 @@
-"""Ids of environments, and who said them: a module may stand in front of one, and making it then runs its code."""
+"""Ids of environments, and where they come from: an id may begin with a module, and making it then runs its code."""
 
 import os
 import shlex

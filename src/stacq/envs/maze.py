@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from stacq.core.errors import InputError
 from stacq.core.types import Array, Bools, Float32s, Float64s, Floats, Ints
+from stacq.envs.bodies import ARENAS
 from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, WALL, Cell, Maze, load, shipped
 
 
@@ -73,7 +74,7 @@ def step(layout: Layout, position: Any, action: Any) -> Step:
 def slide(solid: Bools, position: Any, push: Any) -> Any:
     """Where a straight move of less than a cell along each axis ends, [..., 2].
 
-    It runs into the neighbouring cell beside it, or into that one and then the diagonal one. A component that meets
+    It enters the neighbouring cell next to it, or that one and then the diagonal one. A component that meets
     a wall ends there and the other one goes on. The segment from start to end thus never touches a wall cell's inside,
     and nothing passes between two walls that meet at a corner.
     """
@@ -253,7 +254,7 @@ ENV_IDS = {f"stacq/Maze-{name}-v0": name for name in shipped()}
 def make(env_id: str, **options: Any) -> Any:
     """A registered maze; through Gymnasium where that is installed."""
     if env_id not in ENV_IDS:
-        raise InputError("no such environment", where=env_id, expected=" or ".join(ENV_IDS))
+        raise InputError("no such environment", where=env_id, expected=" or ".join((*ENV_IDS, *ARENAS)))
     if gymnasium is not None:
         return gymnasium.make(env_id, disable_env_checker=True, **options)
     env = MazeEnv(ENV_IDS[env_id], **options)

@@ -83,8 +83,8 @@ def rollout(
             raise InputError(f"{rows:,} rows do not fit into memory", where="rollout", fix="record fewer") from error
     bounds = Conventions(tuple(facts.action_low.tolist()), tuple(facts.action_high.tolist()))
     known = replace(bounds, env_id=env if isinstance(env, str) else None, name=name)
-    told = {} if noise is None else {"noise": str(noise)}
-    return replace(as_dataset(columns, known), provenance={**provenance(seed), **told})
+    noise_entry = {} if noise is None else {"noise": str(noise)}
+    return replace(as_dataset(columns, known), provenance={**provenance(seed), **noise_entry})
 
 
 def record(

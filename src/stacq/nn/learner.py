@@ -44,7 +44,12 @@ def follow(learner: Learner[N], rate: jax.typing.ArrayLike) -> Learner[N]:
 
 
 def stripped(state: Any) -> Any:
-    """The same tree with nothing but parameters: what acting and judging need, and training does not."""
-    return jax.tree.map(
-        lambda node: Learner(node.network, None, None), state, is_leaf=lambda node: isinstance(node, Learner)
-    )
+    """The same tree with nothing but parameters: what acting and judging need, and training does not.
+
+    What is no learner stays, such as a number that a policy is made with.
+    """
+
+    def kept(node: Any) -> Any:
+        return Learner(node.network, None, None) if isinstance(node, Learner) else node
+
+    return jax.tree.map(kept, state, is_leaf=lambda node: isinstance(node, Learner))

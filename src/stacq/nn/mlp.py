@@ -20,7 +20,8 @@ TF32_SINCE = 8  # NVIDIA's compute capability, its first number
 class MLP:
     """Affine layers with ReLU between them, none after the last; with `layer_norm`, standardised before each ReLU.
 
-    The standardisation has no gain or shift of its own: the next layer's weights can do as much.
+    With `relu_first`, after it. The standardisation has no gain or shift of its own: the next layer's weights can do
+    as much.
 
     Called on one example or on a batch. An ensemble holds the same arrays with a leading member axis, and
     is called through `each_member`.
@@ -33,13 +34,32 @@ class MLP:
     weights: tuple[jax.Array, ...]  # each [inputs, outputs]
     biases: tuple[jax.Array, ...]  # each [outputs]
     layer_norm: bool = field(default=False, metadata={"static": True})
+    relu_first: bool = field(default=False, metadata={"static": True})
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        x = jnp.matmul(x, self.weights[0], precision=_input_precision()) + self.biases[0]
+        return self._behind(jnp.matmul(x, self.weights[0], precision=input_precision()) + self.biases[0])
+
+    def of_each(self, s: jax.Array, many: jax.Array) -> jax.Array:
+        """The outputs on [s, x] for every x of a row's `many`: [..., S] and [..., K, X] give [..., K, O].
+
+        The first layer multiplies s once, not K times, and the joined inputs are never written down.
+        """
+        split, precision = s.shape[-1], input_precision()
+        own = jnp.matmul(s, self.weights[0][:split], precision=precision) + self.biases[0]
+        return self._behind(own[..., None, :] + jnp.matmul(many, self.weights[0][split:], precision=precision))
+
+    def _behind(self, x: jax.Array) -> jax.Array:
+        """All that follows the first layer."""
         for weight, bias in zip(self.weights[1:], self.biases[1:], strict=True):
-            x = jax.nn.relu(_standardised(x) if self.layer_norm else x)
+            x = self._bent(x)
             x = (x @ weight if x.dtype == weight.dtype else _rounded_product(x, weight, bias.dtype)) + bias
         return x
+
+    def _bent(self, x: jax.Array) -> jax.Array:
+        """What lies between two affine layers."""
+        if not self.layer_norm:
+            return jax.nn.relu(x)
+        return _standardised(jax.nn.relu(x)) if self.relu_first else jax.nn.relu(_standardised(x))
 
     @property
     def members(self) -> int:
@@ -70,6 +90,11 @@ def each_member(ensemble: MLP, x: jax.Array) -> jax.Array:
         return jnp.stack([member(x) for member in _unstacked(ensemble)])
     outputs: jax.Array = jax.vmap(MLP.__call__)(ensemble, jnp.broadcast_to(x, (ensemble.members, *x.shape)))
     return outputs
+
+
+def each_member_of_each(ensemble: MLP, s: jax.Array, many: jax.Array) -> jax.Array:
+    """`MLP.of_each` of all members, [M, ..., K, O]."""
+    return jnp.stack([member.of_each(s, many) for member in _unstacked(ensemble)])
 
 
 def _unstacked(ensemble: MLP) -> list[MLP]:
@@ -121,7 +146,7 @@ def _rounded_backward(
 _rounded_product.defvjp(_rounded_forward, _rounded_backward)
 
 
-def _input_precision() -> jax.lax.Precision | jax.lax.DotAlgorithmPreset | None:
+def input_precision() -> jax.lax.Precision | jax.lax.DotAlgorithmPreset | None:
     """Of the first product. Three TF32 products of split factors are as accurate as one in float32, and faster.
 
     Where a precision is in force (`jax.default_matmul_precision`), that one counts.

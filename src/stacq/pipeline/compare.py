@@ -14,7 +14,9 @@ from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.data.registry import family_of
+from stacq.envs.bodies import ARENAS
 from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
+from stacq.pipeline.arena_picture import draw_arena
 from stacq.pipeline.options import MAZE, Comparison, Options, Stages
 from stacq.pipeline.plan import Plan, make_plan, short_name
 from stacq.pipeline.reporter import Reporter
@@ -36,39 +38,47 @@ ARROWS_PER_CELL = 2  # along each axis
 
 
 def compare_methods(
-    job: Comparison, conventions: Conventions = NOTHING_STATED, reporter: Reporter = Reporter()
+    comparison: Comparison, conventions: Conventions = NOTHING_STATED, reporter: Reporter = Reporter()
 ) -> Path:
     """Train every method, compare them, and write the page; what was made before is reused."""
-    if not job.algos:
+    if not comparison.algos:
         raise InputError("no methods", where="--algos", expected=f"some of {', '.join(names())}", fix="leave it out")
-    source = job.source or MAZE
+    source = comparison.source or MAZE
     in_maze = family_of(source) == "plane-maze"
     infos: Infos = "all" if in_maze else ()  # which path a walk follows
     dataset = load(source, infos=infos, conventions=conventions)
-    plans = [make_plan(dataset, _options(job, method)) for method in job.algos]
-    check_writable(job.out / "page.html")
+    plans = [make_plan(dataset, _options(comparison, method)) for method in comparison.algos]
+    check_writable(comparison.out / "page.html")
     reporter.say(_announced(plans, dataset, source))
     reporter.concerns(dataset)
-    stages = Stages(dynamics_preset=job.dynamics_preset, reach=ReachConfig(criterion=job.criterion))
+    stages = Stages(dynamics_preset=comparison.dynamics_preset, reach=ReachConfig(criterion=comparison.criterion))
     found: dict[str, Trained] = {}
     for number, plan in enumerate(plans, 1):
         reporter.say(f"\n{number}/{len(plans) + 1} {plan.label}")
         found[plan.label] = train(
-            dataset, plan.options, stages, root=job.out, workers=job.workers, reporter=reporter, concerns=False
+            dataset,
+            plan.options,
+            stages,
+            root=comparison.out,
+            workers=comparison.workers,
+            reporter=reporter,
+            concerns=False,
         )
     reporter.say(f"\n{len(plans) + 1}/{len(plans) + 1} the page")
     maze = _maze_of(dataset)
-    picture = None if maze is None else draw_maze(dataset, maze, found)
-    if picture is not None:
+    picture = _picture(dataset, maze, plans, found, comparison.workers)
+    if picture is not None and maze is not None:
         reporter.say(success_text(picture))
     runs = [read_run(trained.directory) for trained in found.values()]
-    page = write_page(job.out / f"{short_name(dataset)}.html", runs, title=_title(dataset, maze), maze=picture)
+    page = write_page(comparison.out / f"{short_name(dataset)}.html", runs, title=_title(dataset, maze), maze=picture)
     reporter.say(f"page: {page}")
     return page
 
 
-def _options(job: Comparison, method: str) -> Options:
-    return Options(method, seeds=job.seeds, steps=job.steps, env=job.env, small=not job.full)
+def _options(comparison: Comparison, method: str) -> Options:
+    return Options(
+        method, seeds=comparison.seeds, steps=comparison.steps, env=comparison.env, small=not comparison.full
+    )
 
 
 def _announced(plans: Sequence[Plan], dataset: Dataset, source: str) -> str:
@@ -85,6 +95,16 @@ def _announced(plans: Sequence[Plan], dataset: Dataset, source: str) -> str:
 def _maze_of(dataset: Dataset) -> Maze | None:
     name = ENV_IDS.get(dataset.env_id or "")
     return None if name is None else load_maze(name)
+
+
+def _picture(
+    dataset: Dataset, maze: Maze | None, plans: Sequence[Plan], found: Mapping[str, Trained], workers: int | None
+) -> MazePicture | None:
+    """Of the plane maze of the data, or of the maze with a body in it that policies were scored in."""
+    if maze is not None:
+        return draw_maze(dataset, maze, found)
+    env_id = str(plans[0].env)
+    return draw_arena(dataset, env_id, found, workers) if env_id in ARENAS else None
 
 
 def _title(dataset: Dataset, maze: Maze | None) -> str:

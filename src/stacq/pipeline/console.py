@@ -34,7 +34,7 @@ SHOWN = ("critic_loss", "actor_loss", "q")  # of the losses, in a line
 PLAIN_SECONDS = 30.0  # between two lines where there is no terminal
 SETTLED = 3  # chunks before a rate is believed: the first one compiles, the next may be a few steps long
 WRONG, NOTICED = 2, 10  # an estimate is given again if it was wrong by this factor, and by more than a few seconds
-LONG = 20 * 60  # seconds; beyond that a run is told how to be shorter
+LONG = 20 * 60  # seconds; for a longer run, options that make it shorter are printed
 
 
 class ConsoleReporter(Reporter):
@@ -101,7 +101,7 @@ def describe_plan(plan: Plan, directory: Path) -> str:
     shown += f", rewards times {scale:.3g}" if scale != 1 else ""
     shown += f", rewards {shift:+g}" if shift else ""
     lines = [f"{text}; {shown}", f"settings: {settings_text(config)}"]
-    if plan.dynamics is not None or plan.options.precision != "auto":
+    if plan.dynamics is not None or plan.algorithm.needs.frozen or plan.options.precision != "auto":
         lines.append(precision_text(plan.options.precision, jax.default_backend()))
     return "\n".join([*lines, f"run directory: {directory}"])
 
@@ -205,7 +205,7 @@ class TrainingDisplay:
 
 
 def time_left(report: Report) -> float:
-    """Seconds to the end of the phase; evaluations run beside the training, so the slower of the two counts."""
+    """Seconds to the end of the phase. Evaluations run during the training, so the slower of the two counts."""
     return max(training_left(report), report.behind)
 
 

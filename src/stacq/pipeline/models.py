@@ -173,7 +173,7 @@ def check_picture(path: Path) -> None:
     check_writable(path)
 
 
-def reach_facts(found: Stitching) -> dict[str, Any]:
+def reach_report(found: Stitching) -> dict[str, Any]:
     """What a page shows of reachable sets."""
     return {
         "set_sizes": {str(size): count for size, count in found.size_histogram},
@@ -184,7 +184,7 @@ def reach_facts(found: Stitching) -> dict[str, Any]:
     }
 
 
-def dynamics_facts(directory: Path) -> Mapping[str, Any]:
+def dynamics_report(directory: Path) -> Mapping[str, Any]:
     """What a page shows of dynamics; nothing where they were fitted elsewhere."""
     try:
         quality = json_object(read_text(directory / QUALITY))

@@ -42,7 +42,7 @@ class Options:
     """Steps between evaluations, by default so that there are 200 of them, in the mazes and with --small 20, but at
     least 100."""
     episodes: int | None = None
-    """Per evaluation; by default 10, in AntMaze 100."""
+    """Per evaluation; by default 10, in AntMaze and PointMaze 100, with --small 20."""
     env: str | None = None
     """Gymnasium id to score in; by default the one the data names."""
     evaluate: bool = True

@@ -9,8 +9,8 @@ from typing import Any
 
 from stacq import algos
 from stacq.algos.algorithm import Algorithm
+from stacq.algos.pairs import own_only, pair_slots
 from stacq.algos.settings import Preset, changed, preset, recommended
-from stacq.algos.world import own_only, pair_slots
 from stacq.core.errors import InputError, check_name, check_whole
 from stacq.core.files import fitting
 from stacq.core.normaliser import Normaliser
@@ -41,6 +41,12 @@ class Plan:
     env: str | None
     dynamics: Dynamics | None = None
     sets: ReachableSets | None = None
+    source: Dataset | None = None  # what `dataset` was made from, where the algorithm makes data of its own
+
+    @property
+    def recorded(self) -> Dataset:
+        """What the run is about, whatever the algorithm made of it."""
+        return self.dataset if self.source is None else self.source
 
     @property
     def config(self) -> Any:
@@ -78,7 +84,7 @@ class Plan:
 
     @cached_property
     def reward_scale(self) -> float:
-        return self.preset.shown.scale(self.dataset)
+        return self.preset.shown.scale(self.recorded)
 
     def with_models(self, dynamics: Dynamics, sets: ReachableSets) -> "Plan":
         """With dynamics and sets; refused if they were made from something else."""
@@ -98,7 +104,7 @@ class Plan:
             "variant": self.options.variant,
             "label": self.label,
             "dataset": self.dataset.name,
-            "dataset_hash": self.dataset.fingerprint,
+            "dataset_hash": self.recorded.fingerprint,
             "dynamics_hash": None if self.dynamics is None else self.dynamics.fingerprint,
             "reach": None if self.sets is None else dict(self.sets.config),
             "env": self.env,
@@ -131,7 +137,7 @@ def make_plan(dataset: Dataset, options: Options) -> Plan:
         raise InputError(
             f"{algorithm.name} has no reachable sets to reduce", where="own_only", expected="StaCQ", fix="leave it out"
         )
-    if options.precision == "bfloat16" and not algorithm.needs.reachable:
+    if options.precision == "bfloat16" and not algorithm.needs.rounds:
         raise InputError(
             f"{algorithm.name} has no frozen models to round to bfloat16",
             where="precision",

@@ -1,4 +1,4 @@
-"""Who is told about the stages: nobody, unless a reporter that speaks is handed over."""
+"""What stages report. The base class prints nothing; `ConsoleReporter` prints."""
 
 import contextlib
 from collections.abc import Iterator, Mapping

@@ -19,7 +19,8 @@ from stacq.data.load import cached_file
 from stacq.data.registry import Recipe
 from stacq.data.tasks import TASKS
 from stacq.envs.gym import EnvSource
-from stacq.evaluation.rollouts import EpisodeRecord, check_fit, check_numbers, crew_size, evaluate
+from stacq.evaluation.records import EpisodeRecord
+from stacq.evaluation.rollouts import check_fit, check_numbers, crew_size, evaluate
 from stacq.policies import Actor, Policy
 from stacq.report.statistics import describe
 from stacq.runs.directory import RUNS, Run, new_directory

@@ -15,7 +15,7 @@ import numpy as np
 from stacq.algos.world import make_world
 from stacq.core.files import write_json
 from stacq.core.types import Float32s
-from stacq.pipeline.models import Fitted, dynamics_facts, find_reachable, made_dynamics, reach_facts
+from stacq.pipeline.models import Fitted, dynamics_report, find_reachable, made_dynamics, reach_report
 from stacq.pipeline.options import Stages
 from stacq.pipeline.plan import Plan, run_directory
 from stacq.pipeline.reporter import Reporter
@@ -29,7 +29,7 @@ from stacq.training.pace import Listener
 from stacq.training.task import Task
 from stacq.training.train import train as train_seeds
 
-TOLD_EVERY = 30.0  # seconds between two words about a preparation
+REPORT_EVERY = 30.0  # seconds between two words about a preparation
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ def with_dynamics(work: Work) -> Work:
             work.reporter.say(f"note: {plan.algorithm.name} needs no dynamics; {stages.dynamics} is not used")
         return work
     fitted = made_dynamics(plan.dataset, stages, small=plan.options.small, reporter=work.reporter)
-    return replace(work, fitted=fitted, facts={**work.facts, "dynamics.json": dynamics_facts(fitted.directory)})
+    return replace(work, fitted=fitted, facts={**work.facts, "dynamics.json": dynamics_report(fitted.directory)})
 
 
 def with_sets(work: Work) -> Work:
@@ -73,16 +73,17 @@ def with_sets(work: Work) -> Work:
         return work
     plan, dynamics = work.plan, work.fitted.dynamics
     found = find_reachable(plan.dataset, dynamics, work.stages.reach, engine=work.stages.engine, reporter=work.reporter)
-    facts = {**work.facts, "reach.json": reach_facts(found.stitching)}
+    facts = {**work.facts, "reach.json": reach_report(found.stitching)}
     return replace(work, plan=plan.with_models(dynamics, found.sets), facts=facts)
 
 
 def with_data(work: Work) -> Work:
-    """Data that the algorithm makes itself, from the dataset."""
-    make = work.plan.algorithm.needs.data
-    if make is None:
+    """Data that the algorithm makes itself, from the dataset; a finished run needs none."""
+    make, plan = work.plan.algorithm.needs.data, work.plan
+    if make is None or (work.directory / RESULT).exists():
         return work
-    return replace(work, plan=replace(work.plan, dataset=make(work.plan.dataset, work.plan.config, work.reporter.say)))
+    made = make(plan.dataset, plan.config, work.reporter.say)
+    return replace(work, plan=replace(plan, dataset=made, source=plan.dataset))
 
 
 def with_actions(work: Work) -> Work:
@@ -92,12 +93,12 @@ def with_actions(work: Work) -> Work:
         return work
     if (work.directory / RESULT).exists():
         return work
-    told = time.monotonic()
+    reported = time.monotonic()
 
     def found(count: int, wanted: int) -> None:
-        nonlocal told
-        if count < wanted and time.monotonic() - told >= TOLD_EVERY:
-            told = time.monotonic()
+        nonlocal reported
+        if count < wanted and time.monotonic() - reported >= REPORT_EVERY:
+            reported = time.monotonic()
             work.reporter.say(f"found {count:,} of {wanted:,} actions")
 
     actions = leading_actions(plan.dataset, plan.dynamics, plan.sets, progress=found, log=work.reporter.say)

@@ -36,7 +36,7 @@ def train(
 
     Options are given whole, or by keywords: `train(data, algorithm="td3bc", settings={"alpha": 1.0})`. The run
     directory is `out`, else one under `root` that the options name; called again, a run goes on where it stopped.
-    Nothing is printed without a `reporter`, such as `stacq.ConsoleReporter()`. With `concerns` it is told first what
+    Nothing is printed without a `reporter`, such as `stacq.ConsoleReporter()`. With `concerns` it first gets what
     looks wrong with the data.
     """
     chosen = options_from(options, keywords)
@@ -44,17 +44,17 @@ def train(
         raise InputError(f"stages is {stages!r}", expected="stacq.Stages(..., reach=stacq.ReachConfig(...))")
     resolved(stages.reach)
     data = load(dataset) if isinstance(dataset, str | Path) else dataset
-    told = reporter or Reporter()
+    listener = reporter or Reporter()
     plan = make_plan(data, chosen)
     if out is not None:
         check_free(Path(out))
     else:
         short_name(plan.dataset)  # refused before hours go into what comes first
     if concerns:
-        told.concerns(plan.dataset)
+        listener.concerns(plan.dataset)
     keep_compiled()
     place = None if out is None else Path(out)
-    work = Work(plan, stages, told, place, Path(root), workers=workers, tensorboard=tensorboard)
+    work = Work(plan, stages, listener, place, Path(root), workers=workers, tensorboard=tensorboard)
     for stage in STAGES:
         work = stage(work)
     assert work.trained is not None

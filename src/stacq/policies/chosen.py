@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from stacq.core.errors import InputError
 from stacq.core.normaliser import Normaliser
 from stacq.core.types import Float32s
-from stacq.policies.networks import Layers, forward, stored_layers
+from stacq.policies.networks import Layers, stored_layers
 from stacq.policies.policy import Policy, onto_bounds, space_of
 
 WHERE = "a policy that samples and chooses"
@@ -33,10 +33,10 @@ class ChosenPolicy(Policy):
         """Without a generator the samples are those of seed 0: the same observation gets the same action."""
         rng = np.random.default_rng(0) if rng is None else rng
         latent = rng.standard_normal((*seen.shape[:-1], self.samples, self.latent_size), dtype=np.float32)
-        s = np.broadcast_to(seen[..., None, :], (*latent.shape[:-1], seen.shape[-1]))
-        a = np.tanh(_joined(self.decoder, s, np.clip(latent, -self.latent_clip, self.latent_clip)))
-        a = np.clip(a + np.float32(self.reach) * np.tanh(_joined(self.correction, s, a)), -1, 1)
-        best = _joined(self.critic, s, a)[..., 0].argmax(axis=-1)
+        latent = np.clip(latent, -self.latent_clip, self.latent_clip)
+        a = np.tanh(_of_each(self.decoder, seen, latent))
+        a = np.clip(a + np.float32(self.reach) * np.tanh(_of_each(self.correction, seen, a)), -1, 1)
+        best = _of_each(self.critic, seen, a)[..., 0].argmax(axis=-1)
         chosen = np.take_along_axis(a, best[..., None, None], axis=-2)[..., 0, :]
         return onto_bounds(chosen, self.space)
 
@@ -52,8 +52,19 @@ class ChosenPolicy(Policy):
         return {"samples": self.samples, "reach": self.reach, "latent_clip": self.latent_clip}
 
 
-def _joined(layers: Layers, *inputs: Float32s) -> Float32s:
-    return forward(*layers, np.concatenate(inputs, axis=-1))
+def _of_each(layers: Layers, s: Float32s, many: Float32s) -> Float32s:
+    """The outputs on [s, x] for every x of `many`, [..., K, X]: the first layer multiplies s once, not K times.
+
+    A robot waits for every action, so sums and ReLUs are made in place.
+    """
+    first, size = layers.weights[0], s.shape[-1]
+    hidden = many @ first[size:]
+    hidden += (s @ first[:size] + layers.biases[0])[..., None, :]
+    for weight, bias in zip(layers.weights[1:], layers.biases[1:], strict=True):
+        np.maximum(hidden, 0, out=hidden)
+        hidden = hidden @ weight
+        hidden += bias
+    return hidden
 
 
 def from_file(

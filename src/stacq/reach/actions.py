@@ -37,7 +37,7 @@ def leading_actions(
 
     The plain inverse guess misses the state more often than not where contacts are made; one step on the forward
     ensemble, in units of the data's own steps, mends most of that (docs/reachability.md). On a CPU a million take
-    minutes, so they are kept in the cache, chunks of an interrupted search too; `progress` is told how many there
+    minutes, so they are kept in the cache, chunks of an interrupted search too; `progress` gets how many there
     are, and of how many.
     """
     anchors, rows = others(sets)

@@ -100,7 +100,7 @@ class ChunkMaker:
         self.index: BoxIndex | None = None
 
     def prepare(self, path: Path, held_out: Ints | None) -> Mapping[str, Any]:
-        """The test, calibrated if asked, and how known pairs fare in it.
+        """The test, calibrated if asked, and its result for known pairs.
 
         An earlier run's is taken over from `path`: all chunks must be tested alike. Where it cannot be read, neither
         can they be trusted.
@@ -182,7 +182,7 @@ class ChunkMaker:
         return result
 
     def _boxes(self, anchors: Ints, share: float | None = None) -> tuple[Float32s, Float32s]:
-        """Widened ranges; given their share of a chunk's time, progress is told."""
+        """Widened ranges. With their share of a chunk's time, progress is reported."""
         parts = []
         for block in _blocks(self.s[anchors], self.states):
             parts.append(ranges(self.device.models, jnp.asarray(block), self.actions))

@@ -151,7 +151,7 @@ def calibrated(device: Device, pairs: Candidates, *, recall: float, epsilon: flo
 
 @dataclass(frozen=True)
 class KnownPairs:
-    """How rows and their recorded successors fare in the test: all of them are reachable."""
+    """The result of the test for rows and their recorded successors: all of them are reachable."""
 
     rows: int
     held_out: bool  # no model was fitted to them

@@ -118,7 +118,7 @@ def write_hits(
 
 
 def search(tree: Tree, low: Float32s, high: Float32s) -> tuple[Ints, Uint32s]:
-    """The hits of each box in CSR form; near boxes should stand next to each other."""
+    """The hits of each box in CSR form; boxes that are near should be next to each other in the order."""
     low, high = (np.ascontiguousarray(face[:, tree.dims]) for face in (low, high))
     cores = numba.get_num_threads()
     slots = np.empty((len(low), SLOTS), dtype=np.uint32)

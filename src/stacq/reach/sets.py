@@ -14,7 +14,7 @@ from stacq.core.types import Array, Bools, Ints, Rows
 from stacq.data.dataset import Dataset
 
 KIND = "reach"
-RECALL = {"own_accepted": int, "anchors_with_own": int}  # what facts look like that are reported again
+RECALL = {"own_accepted": int, "anchors_with_own": int}  # types of the facts that reports read
 KNOWN_PAIRS = {"rows": int, "held_out": bool, "recall": float, "worst_dimension": int}
 
 
@@ -101,7 +101,7 @@ def _sensible(options: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
 
 
 def _broken_form(sets: ReachableSets) -> str:
-    """What can be told without the dataset."""
+    """What can be checked without the dataset."""
     indptr, indices = sets.indptr, sets.indices
     if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(indices) or (np.diff(indptr) < 0).any():
         return "the offsets are not offsets"
@@ -143,5 +143,5 @@ def others(sets: ReachableSets) -> tuple[Rows, Rows]:
 
 
 def extra_sizes(sets: ReachableSets) -> Ints:
-    """Number of reachable states of each anchor beside its own successor, [N]."""
+    """Number of reachable states of each anchor, its own successor not counted, [N]."""
     return sets.sizes - own_present(sets)

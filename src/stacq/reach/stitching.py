@@ -54,12 +54,12 @@ class Stitching:
 
     def _low_recall(self, recall: float) -> str:
         where = f" (dimension {self.known['worst_dimension']} fails most often)" if self.known else ""
-        told = f"only {recall:.0%} of the true successors pass the test{where}: the models are too coarse for "
+        problem = f"only {recall:.0%} of the true successors pass the test{where}: the models are too coarse for "
         if self.criterion == "calibrated":
-            return f"{told}it, so train them longer or on more data"
+            return f"{problem}it, so train them longer or on more data"
         return (
-            f"{told}this epsilon, so use `--criterion calibrated`, or fit them longer (`--dynamics-preset default`) or "
-            "to more data"
+            f"{problem}this epsilon, so use `--criterion calibrated`, or fit them longer "
+            "(`--dynamics-preset default`) or to more data"
         )
 
 

@@ -24,7 +24,13 @@ def _lines(algorithm: Algorithm) -> Iterator[str]:
     steps = [" + ".join(f"{phase.steps:,}" for phase in algorithm.phases(config)) for config in (usual, small, maze)]
     yield f"{algorithm.name}: {algorithm.title}"
     yield f"  {algorithm.about}"
-    yield f"  needs {'dynamics and reachable sets' if algorithm.needs.reachable else 'the data alone'}"
+    yield f"  needs {_needs(algorithm)}"
     yield f"  steps: {steps[0]}, --small {steps[1]}, in the mazes {steps[2]}"
     for variant, what in algorithm.variants.items():
         yield f"  --variant {variant}: {what.about}"
+
+
+def _needs(algorithm: Algorithm) -> str:
+    if algorithm.needs.reachable:
+        return "dynamics and reachable sets"
+    return "the data alone" if algorithm.needs.data is None else "the data, of which it makes its own first"

@@ -175,7 +175,7 @@ def _text(text: str, x: float, y: float, anchor: str, *, dy: str | None = None, 
 
 
 def legend(slots: Mapping[str, int]) -> Markup:
-    """Names beside their colours."""
+    """Names next to their colours."""
     items = (el("li", el("i", class_=f"key s{slot}", aria_hidden="true"), label) for label, slot in slots.items())
     return el("ul", *items, class_="legend")
 
@@ -183,7 +183,7 @@ def legend(slots: Mapping[str, int]) -> Markup:
 def interval_bar(
     estimate: Estimate, low: float, high: float, slot: int | None, reference: float | None = None
 ) -> Markup:
-    """An interval on the scale that a column of a table shares; the numbers stand beside it."""
+    """An interval on the scale that a column of a table shares; the numbers are next to it."""
     scale = Scale(low, high, 1.0, 99.0)
     colour = "plain" if slot is None else f"s{slot}"
     ends = [scale(min(max(v, low), high)) for v in (estimate.low, estimate.high) if math.isfinite(v)]

@@ -1,4 +1,4 @@
-"""What a page shows: runs pooled and told apart, and a maze with what happened in it."""
+"""What a page shows: runs, pooled or separate, and a maze with what happened in it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +27,7 @@ class MazePicture:
     rows: Sequence[str]  # the drawing: "#" is a wall
     goal: Cell
     trajectories: Sequence[Floats] = ()  # of the data, each [T, 2]
+    recordings: int = 0  # how many trajectories the data has, if not all are given
     stitches: Floats = field(default_factory=lambda: np.empty((0, 4)))  # [M, 4] from x, y to x, y
     policies: Mapping[str, Floats] = field(default_factory=dict)  # by label, [..., 4] arrows x, y, dx, dy
     rollouts: Mapping[str, Sequence[tuple[Cell, Floats, bool]]] = field(default_factory=dict)

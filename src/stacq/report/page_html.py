@@ -34,7 +34,7 @@ def figure(title: str, drawing: Markup, remark: str = "", class_: str = "card") 
 
 
 def grid(cards: Sequence[Markup], more: str = "") -> Markup:
-    """Cards beside each other, two or three in a row; a single one keeps a readable width."""
+    """Cards next to each other, two or three in a row; a single one keeps a readable width."""
     kind = "solo" if len(cards) == 1 else "grid" if len(cards) in (2, 4) else "grid three"
     return el("div", *cards, class_=f"{kind} {more}".rstrip())
 
@@ -70,7 +70,7 @@ def _is_cell(cell: object) -> bool:
 
 
 def named(label: str, slot: int | None) -> Markup:
-    """A method's name beside its colour."""
+    """A method's name next to its colour."""
     colour = "plain" if slot is None else f"s{slot}"
     return el("span", el("i", class_=f"swatch {colour}", aria_hidden="true"), label, class_="name-cell")
 

@@ -38,6 +38,8 @@ def _data_words(maze: MazePicture) -> list[Markup]:
     if maze.trajectories:
         count = len(maze.trajectories)
         logged = "One logged trajectory" if count == 1 else f"{count} logged trajectories"
+        if maze.recordings > count:
+            logged = f"{count} of {maze.recordings:,} logged trajectories"
         text = (
             f"{logged} in a maze with solid walls. Nothing else is known to the learners: they never try a step "
             "themselves."
@@ -67,7 +69,7 @@ def _layer(key: str, text: str) -> Markup:
 
 
 def policies_section(maze: MazePicture, slots: Slots) -> Section | None:
-    """One field of arrows beside the other."""
+    """One field of arrows next to the other."""
     if not maze.policies:
         return None
     cards = [_policy_card(maze, label, slots[label]) for label in maze.policies]
@@ -79,6 +81,8 @@ def policies_section(maze: MazePicture, slots: Slots) -> Section | None:
         class_="legend",
     )
     text = "Each arrow is the step that a policy takes there; a longer arrow is a longer step."
+    if not any(len(arrows) for arrows in maze.policies.values()):
+        text = "Where the policies get from: the colour of a cell is what became of the rollouts that began there."
     kind = "grid narrow" if len(cards) > 1 else "solo"
     body = blocks(lede(text), key if tinted else None, el("div", *cards, class_=kind))
     return Section("policies", "Policies", "What each policy does", body)
@@ -134,7 +138,7 @@ def _controls(labels: Sequence[str]) -> Markup:
 
 
 def success_section(maze: MazePicture, slots: Slots) -> Section | None:
-    """Success of every method, exact answers beside it, and how sure the lead of the first one is."""
+    """Success of every method next to the exact answers, and how certain the lead of the first one is."""
     shares = {label: np.asarray(values, dtype=np.float64) for label, values in maze.success.items() if len(values)}
     if not shares:
         return None

@@ -1,4 +1,4 @@
-"""What a page says about what was learned on the way: critics, dynamics and reachable sets."""
+"""What a page says about the learned models: critics, dynamics and reachable sets."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""The page's table of results: every algorithm on every dataset, and what was lost on the way."""
+"""The page's table of results: every algorithm on every dataset, and the seeds that were lost."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def results_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
 
 
 def _lost_note(runs: Sequence[RunSummary]) -> Markup | None:
-    """Seeds that were given up would have pulled the means down: whoever reads them must know."""
+    """Lost seeds would have lowered the means, so they are named."""
     lost = [
         f"{run.label} on {dataset_name(run.dataset)} lost {len(run.lost)} of {plural(len(run.seeds), 'seed')} "
         f"({', '.join(map(str, run.lost))})"

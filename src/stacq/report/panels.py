@@ -7,7 +7,7 @@ from matplotlib.ticker import MaxNLocator
 from stacq.core.printable import printable
 
 INK, GREY, FAINT = "#2b2b2b", "#6f6f6f", "#dddddd"
-# Okabe and Ito's palette: told apart with every kind of colour vision.
+# Okabe and Ito's palette: its colours can be distinguished with every kind of colour vision.
 BLUE, ORANGE, SAND = "#0072b2", "#d55e00", "#e69f00"
 SKY = "#a6cee8"  # a light shade of the blue
 WIDTH, HEIGHT = 16.0, 10.0  # inches

@@ -17,7 +17,7 @@ BAR_WIDTH = 36
 
 
 def print_stitching(found: Stitching, options: Mapping[str, Any], console: Console) -> None:
-    """Options, facts and the distribution of set sizes, within 80 columns."""
+    """Options, counts and the distribution of set sizes, within 80 columns."""
     console.print(f"reachable sets {criterion_line(found, options)}", soft_wrap=True)
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_row("states, pairs", f"{found.rows:,}, {found.pairs:,}")

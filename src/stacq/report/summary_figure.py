@@ -33,6 +33,7 @@ from stacq.report.panels import (
     shortened,
     whole_ticks,
 )
+from stacq.report.plan_panel import draw_plan
 from stacq.report.summary_text import shape_line
 from stacq.report.tables import plural
 
@@ -62,7 +63,10 @@ def draw_summary(dataset: Dataset, summary: Summary) -> Figure:
     _draw_both(axes["both"], dataset, ends)
     _draw_actions(axes["actions"], dataset, summary)
     _draw_observations(axes["observations"], summary)
-    _draw_states(axes["states"], dataset)
+    if summary.tour is None:
+        _draw_states(axes["states"], dataset)
+    else:
+        draw_plan(axes["states"], dataset, summary.tour)
     return figure
 
 

@@ -10,12 +10,13 @@ from rich.text import Text
 
 from stacq.core.printable import printable
 from stacq.data.inspect import Column, Histogram, Spread, Summary
+from stacq.data.tours import Tour
 from stacq.report.tables import fact_table, number, number_table, plural, print_parts, rows_shown, warning_list
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 PLAIN_BLOCKS = " ...:::##"  # for output that cannot carry Unicode
 HISTOGRAM_HEIGHT = 4  # lines
-MOST_BOUNDS = 4  # dimensions whose bounds are told one by one
+MOST_BOUNDS = 4  # dimensions whose bounds are printed one by one
 
 
 def print_summary(summary: Summary, console: Console) -> None:
@@ -75,9 +76,20 @@ def _facts(summary: Summary) -> Table:
     table.add_row("unknown successors", _share(summary.unknown_successors, summary.rows))
     table.add_row("repeated states", _share(summary.duplicates, summary.rows))
     table.add_row("actions at a bound", f"{summary.saturated:.1%} of all entries")
+    if summary.tour is not None:
+        for label, words in _tour_words(summary.tour).items():
+            table.add_row(label, words)
     if summary.sampled_rows < summary.rows:
         table.add_row("percentiles below", f"from {summary.sampled_rows:,} rows spread evenly over the data")
     return table
+
+
+def _tour_words(tour: Tour) -> dict[str, str]:
+    walks = plural(tour.recordings, "recording")
+    return {
+        "cells visited": f"{tour.seen} of {tour.free}",
+        "touch the goal": f"{tour.touching:,} of {walks}; {tour.solving:,} of them after they were in the start cell",
+    }
 
 
 def _histograms(summary: Summary, glyphs: str) -> Columns:

@@ -28,7 +28,7 @@ from stacq.core.outside import has_shape, json_object
 from stacq.core.printable import printable
 from stacq.core.reading import LINES, read_text
 from stacq.core.staging import flock, sweep
-from stacq.evaluation.rollouts import COLUMNS, EpisodeRecord, csv_line, parse_records
+from stacq.evaluation.records import COLUMNS, EpisodeRecord, csv_line, parse_records
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
@@ -76,7 +76,7 @@ class Run:
         try:
             self.log("finished" if kind is None else f"stopped by {kind.__name__}")
         except InputError:
-            if kind is None:  # else what stopped it is told, which may well be the same full disk
+            if kind is None:  # else the error that stopped it is reported; it may be the same full disk
                 raise
         finally:
             if self._events is not None:

@@ -65,7 +65,7 @@ def read_finished(directory: Path) -> Finished:
 
 
 def lost_text(lost: Sequence[int], seeds: int) -> str:
-    """Policies that were given up would have pulled a mean down: whoever reads it must know. Empty if none was."""
+    """Lost seeds would have lowered a mean, so they are named. Empty if there are none."""
     names = ", ".join(map(str, lost))
     return f"! {len(lost)} of {seeds} seeds lost ({names}): the numbers are of the others" if lost else ""
 

@@ -12,7 +12,7 @@ from stacq.core.errors import InputError
 from stacq.core.outside import json_object
 from stacq.core.reading import LINES, read_text
 from stacq.core.types import Float64s, Ints
-from stacq.evaluation.rollouts import EpisodeRecord
+from stacq.evaluation.records import EpisodeRecord
 from stacq.runs.directory import read_metrics, read_records
 from stacq.runs.finished import RESULT, final_policies
 

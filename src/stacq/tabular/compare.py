@@ -17,7 +17,7 @@ TOLERANCE = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """One method's policy and how it fares from each state of the data."""
+    """One method's policy, and its result from each state of the data."""
 
     name: str
     label: str

@@ -109,7 +109,7 @@ def _cells(ax: Axes, cells: list[Cell], colour: str) -> None:
 
 
 def _trajectory(ax: Axes, maze: Maze, cells: Sequence[Cell], number: int) -> None:
-    """Neighbouring trajectories are drawn beside the middle of the cell, so that shared cells show both."""
+    """Neighbouring trajectories are drawn next to the middle of the cell, so that shared cells show both."""
     colour = TRAJECTORIES[number % len(TRAJECTORIES)]
     shift = 0.16 * ((number % 2) - 0.5)
     x, y = np.array(cells).T + shift

@@ -1,4 +1,4 @@
-"""Policies that come out of a table, and what they are worth when they are followed.
+"""Policies that a table gives, and the returns of following them.
 
 A policy is one entry of the table for each state, or NOWHERE where it has nothing to say.
 """

@@ -1,6 +1,7 @@
 """The discussion section's extension: in a stochastic MDP, reachable means "the most likely successor".
 
-The method then believes that its wish comes true. `plan` puts that belief beside what really happens.
+The method then assumes that the most likely successor always occurs. `plan` returns the values that follow from this
+assumption together with the true expected returns.
 """
 
 from dataclasses import dataclass

@@ -24,7 +24,7 @@ class Checkpoint(NamedTuple):
 
 
 def save_tree(directory: Path, kind: str, tree: Any, facts: dict[str, Any]) -> None:
-    """Any tree of arrays as an artefact; the structure itself is not stored, whoever reads it knows it."""
+    """Any tree of arrays as an artefact; the structure itself is not stored, because the reader knows it."""
     leaves = jax.tree_util.tree_flatten_with_path(tree)[0]
     arrays = {f"{place:03d}{jax.tree_util.keystr(path)}": np.asarray(leaf) for place, (path, leaf) in enumerate(leaves)}
     write_artefact(directory, kind, arrays, facts, {})

@@ -1,4 +1,4 @@
-"""Evaluations beside the training: worker processes roll out stored snapshots while the device goes on."""
+"""Evaluations during the training: worker processes roll out stored snapshots while the device continues."""
 
 import contextlib
 import queue
@@ -14,10 +14,10 @@ import numpy as np
 from stacq.algos.algorithm import Algorithm
 from stacq.core.workers import WorkerFailed, WorkerPool
 from stacq.envs.gym import EnvSource
+from stacq.evaluation.records import EpisodeRecord
 from stacq.evaluation.rollouts import (
     Counting,
     Episode,
-    EpisodeRecord,
     EvaluationFailed,
     env_label,
     record_of,
@@ -36,7 +36,7 @@ class Scoring(NamedTuple):
 
     env: EnvSource
     episodes: int
-    counting: Counting  # of the critics, whose values stand beside the returns
+    counting: Counting  # of the critics, whose values are compared with the returns
     label: str  # of the algorithm, in the records
     dataset: str
 
@@ -107,7 +107,7 @@ class Evaluator:
         while not self._ended:
             snapshot = self._todo.get()
             if failed or snapshot is None:
-                continue  # the trainer has been told and will stop; it must not block on a full queue before that
+                continue  # the trainer knows of the error and will stop; it must not block on a full queue before that
             try:
                 began = time.monotonic()
                 outcomes = self._evaluate(snapshot)

@@ -1,4 +1,4 @@
-"""The compiled part: many updates of many seeds without a word in between, the data resident on the device."""
+"""The compiled part: many updates of many seeds in one call, with the data on the device."""
 
 import math
 import threading

@@ -1,4 +1,4 @@
-"""How fast a training goes, and what a listener is told of it."""
+"""The speed of a training, and how it is reported to a listener."""
 
 import time
 from collections import deque
@@ -13,7 +13,7 @@ CHUNK_SECONDS = 1.0  # on a CPU, where chunks may have any length
 
 
 class Report(NamedTuple):
-    """What a listener is told: how far, how fast, and what is new."""
+    """What a listener gets: how far, how fast, and what is new."""
 
     step: int
     total: int

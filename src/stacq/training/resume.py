@@ -54,8 +54,8 @@ def resume(
 def _first_damaged(directory: Path, like: Like, kept: Callable[[Any], Any], say: Callable[[str], None]) -> int | None:
     """The first step whose snapshot is damaged and cannot be made again from a checkpoint of that very step.
 
-    The run must come by there once more, to be evaluated there. Where no checkpoint lies before it, that would
-    cost the whole run: then whoever owns it decides.
+    The run must go back to a checkpoint before that step, to be evaluated there. If there is none, the whole run would
+    have to be repeated: then the user decides.
     """
     checkpoints, parameters = directory / CHECKPOINTS, jax.device_get(kept(like[0].state))
     for path in stored_steps(directory / SNAPSHOTS):

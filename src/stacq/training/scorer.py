@@ -1,4 +1,4 @@
-"""From snapshots to records: what is to be evaluated lies on disk first, and stays there until its records do."""
+"""From snapshots to records: a snapshot is on disk before its evaluation, and until its records are written."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ import numpy as np
 from stacq.algos.algorithm import Algorithm
 from stacq.core.artefacts import remove_artefact
 from stacq.core.types import Bools
-from stacq.evaluation.rollouts import EpisodeRecord
+from stacq.evaluation.records import EpisodeRecord
 from stacq.runs.directory import EVALUATED, Run, read_metrics
 from stacq.training.checkpoints import load_tree, save_tree, stored_steps
 from stacq.training.evaluations import Evaluator, Outcome, Snapshot, records_of

@@ -12,6 +12,7 @@ from stacq.algos.world import World
 from stacq.core.errors import SEED_END, InputError, check_whole
 from stacq.core.types import Precision
 from stacq.core.workers import available_cores
+from stacq.nn.precision import rounds_models
 from stacq.policies import Space
 from stacq.training.loop import zero_sums
 
@@ -108,9 +109,10 @@ def metric_shares(phase: Phase, task: Task, state: Any, seeds: jax.Array) -> dic
     return {name: sum(name in found for found in names) / len(names) for found in names for name in found}
 
 
-def arithmetic_of(world: World) -> str:
+def arithmetic_of(task: Task) -> str:
     """What decides how sums and products round: runs repeat bit for bit only where it is the same."""
-    kind = "none" if world.ensemble is None else str(world.ensemble.weights[-1].dtype)
+    rounded = rounds_models(task.world.precision, jax.default_backend())
+    kind = ("bfloat16" if rounded else "float32") if task.algorithm.needs.rounds else "none"
     cores = f", cores: {available_cores()}" if jax.default_backend() == "cpu" else ""  # they share large products
     return f"{jax.devices()[0].device_kind}{cores}, frozen ensemble: {kind}"
 

@@ -124,11 +124,11 @@ class _Training:
     def _note_resumed(self, step: int, before: str) -> None:
         self.say(f"going on from step {step:,} of {self.total:,}")
         self.run.log(f"resumed at step {step}")
-        now = arithmetic_of(self.task.world)
+        now = arithmetic_of(self.task)
         if before and before != now:
-            told = f"it was trained on {before} and goes on with {now}: rounding is different from here on"
-            self.say(f"note: {told}")
-            self.run.log(told)
+            message = f"it was trained on {before} and goes on with {now}: rounding is different from here on"
+            self.say(f"note: {message}")
+            self.run.log(message)
 
     def _advance(self, stretch: Stretch, carry: Carry) -> Carry:
         """From one evaluation to the next, or from where a killed run left off."""
@@ -162,10 +162,10 @@ class _Training:
         return self.scorer.take(carry.state, stretch.last, self.watchdog.alive)
 
     def _save(self, carry: Carry, *, at_once: bool = False) -> None:
-        """A checkpoint, if it is time for one; whoever asked the run to stop gets one, and then it stops."""
+        """A checkpoint, if it is time for one, or if the run was asked to stop; then it stops."""
         if at_once or self.stop.asked or time.monotonic() - self.saved >= self.schedule.checkpoint_seconds:
             tree = carry, jnp.asarray(self.watchdog.alive)
-            save_checkpoint(self.run.directory / CHECKPOINTS, int(carry.step), tree, arithmetic_of(self.task.world))
+            save_checkpoint(self.run.directory / CHECKPOINTS, int(carry.step), tree, arithmetic_of(self.task))
             self.saved = time.monotonic()
         self.stop.deliver()
 

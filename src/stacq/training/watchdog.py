@@ -70,11 +70,11 @@ class Watchdog:
         name, value = _largest(metrics)
         if abs(value) > self.limit and seed not in self.doubted:
             self.doubted.add(seed)
-            told = (
+            message = (
                 f"{name}, the critics' mean value, is {value:.3g}; no return of these rewards exceeds {self.limit:.3g}"
             )
-            self.say(f"warning: seed {seed} at step {step:,}: {told}")
-            self.run.log(f"seed {seed} at step {step}: {told}")
+            self.say(f"warning: seed {seed} at step {step:,}: {message}")
+            self.run.log(f"seed {seed} at step {step}: {message}")
 
 
 def _largest(metrics: Mapping[str, float]) -> tuple[str, float]:
