@@ -9,6 +9,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 from stacq.cli.shared import KEPT_RUN, Bounds, Stated
 from stacq.core.errors import InputError
 from stacq.pipeline.options import Comparison, Options, RecipeName, Stages
+from stacq.study.run import Request
 
 
 @dataclass(frozen=True)
@@ -118,3 +119,17 @@ class Reach:
 
         dataset = load(self.source, conventions=self.bounds.conventions)
         reach_dataset(dataset, self.stages, self.picture, ConsoleReporter())
+
+
+@dataclass(frozen=True)
+class Study:
+    __doc__ = Request.__doc__
+
+    request: OmitArgPrefixes[Request]
+    LEARNS: ClassVar[bool] = True
+    STOPPED: ClassVar[str] = "finished cells and the last checkpoints are kept; the same command goes on from there"
+
+    def run(self) -> None:
+        from stacq.study.run import study
+
+        study(self.request)
