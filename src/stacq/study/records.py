@@ -47,6 +47,7 @@ def record_of(cell: Cell, directory: Path, cores: int) -> dict[str, Any]:
         "episodes": config.get("episodes"),
         "config": config.get("config"),
         "reach": config.get("reach"),
+        "sets": {name: (run.reach or {}).get(name) for name in ("extra_per_state", "recall")},
         "dataset_hash": config.get("dataset_hash"),
         "dynamics_hash": config.get("dynamics_hash"),
         "seconds": training_seconds(run),

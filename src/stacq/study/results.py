@@ -26,6 +26,7 @@ class Entry:
     values: Float64s  # [seeds, K]
     lost: tuple[int, ...]
     source: str = ""  # the dataset's full name
+    extra: float | None = None  # reachable states beyond the own successor, for each state of the data
 
     @property
     def final(self) -> Float64s:
@@ -83,6 +84,7 @@ def _entry(records: Sequence[Record]) -> Entry:
         np.array(rows, dtype=np.float64).reshape(len(seeds), len(steps)),
         tuple(lost),
         first.get("source") or first["dataset"],
+        (first.get("sets") or {}).get("extra_per_state"),
     )
 
 

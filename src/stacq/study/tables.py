@@ -8,7 +8,11 @@ from pathlib import Path
 from stacq.core.files import write_text
 from stacq.report.statistics import describe
 from stacq.study.cells import Cell
+from stacq.study.contents import Contents
 from stacq.study.jobs import Job
+from stacq.study.latex import table_tex
+from stacq.study.markdown import table_md
+from stacq.study.page import write_study_page
 from stacq.study.plan import Study
 from stacq.study.records import Record, lines_of
 from stacq.study.results import Entry, Missing, Place, entries_of
@@ -38,16 +42,33 @@ def gathered(cells: Sequence[Cell], places: Places) -> tuple[list[Record], list[
 
 def write_all(study: Study, cells: Sequence[Cell], places: Places) -> list[Path]:
     """Everything, each file whole or not at all; the paths."""
-    records, _ = gathered(cells, places)
-    entries = entries_of(records)
+    records, missing = gathered(cells, places)
+    contents = contents_of(study, cells, records, missing)
     texts = {
         "records.jsonl": lines_of(records),
-        "curves.csv": curves_csv(entries),
-        "table.csv": table_csv(entries),
+        "curves.csv": curves_csv(contents.entries),
+        "table.csv": table_csv(contents.entries),
+        "table.md": table_md(contents),
+        "table.tex": table_tex(contents),
     }
     for name, text in texts.items():
         write_text(places.folder / name, text)
-    return [places.folder / name for name in texts]
+    page = [write_study_page(places.folder / "page.html", contents)] if contents.entries else []
+    return [*(places.folder / name for name in texts), *page]
+
+
+def contents_of(study: Study, cells: Sequence[Cell], records: Sequence[Record], missing: Sequence[Missing]) -> Contents:
+    """In the order of the study."""
+    return Contents(
+        title=study.title,
+        shows=study.shows,
+        datasets=list(dict.fromkeys(cell.source.label for cell in cells)),
+        methods=list(dict.fromkeys(cell.label for cell in cells)),
+        entries=entries_of(records),
+        missing=missing,
+        published=study.published,
+        names={cell.source.label: cell.source.known_as or cell.source.name for cell in cells},
+    )
 
 
 def curves_csv(entries: Mapping[Place, Entry]) -> str:
