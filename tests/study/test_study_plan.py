@@ -5,9 +5,10 @@ from study_cases import SMALL, cells, study
 
 from stacq.core.errors import InputError
 from stacq.pipeline.options import Options
-from stacq.study.cells import only, swept
+from stacq.study.cells import only
 from stacq.study.jobs import jobs_of
 from stacq.study.plan import read_study, shipped
+from stacq.study.sweep import swept
 
 
 def refused(content: str) -> str:

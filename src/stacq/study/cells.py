@@ -6,9 +6,9 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatch
-from typing import Any, get_type_hints
+from typing import Any
 
 from stacq import algos
 from stacq.algos.settings import changed, preset, recommended
@@ -156,15 +156,3 @@ def only(cells: Sequence[Cell], words: Sequence[str]) -> list[Cell]:
 def _matches(cell: Cell, word: str) -> bool:
     names = [each.lower() for each in (cell.source.label, cell.label, cell.options.algorithm, cell.key, cell.title)]
     return any(fnmatch(name, f"*{part}*") for part in word.lower().split(",") for name in names)
-
-
-def swept(options: Options) -> list[Options]:
-    """One for each combination of settings with several values: alpha=1,5. Sizes such as 64,64 are one value."""
-    kinds = get_type_hints(algos.find(options.algorithm).Config)
-    known = {each.name for each in fields(algos.find(options.algorithm).Config)}
-    sides = []
-    for setting in options.settings:
-        name, equals, value = setting.partition("=")
-        several = equals and name in known and "tuple" not in str(kinds[name])
-        sides.append([f"{name}={each}" for each in value.split(",")] if several else [setting])
-    return [replace(options, settings=tuple(chosen)) for chosen in itertools.product(*sides)]
