@@ -97,7 +97,11 @@ class Course:
         return sum(schedule.jobs[key].kind == "cell" for key in schedule.failed)
 
     def executor(self, jobs: Sequence[Job]) -> Executor:
-        """This machine."""
+        """This machine, or a cluster."""
+        if self.request.ray is not None:
+            from stacq.study.cluster import Cluster  # loads Ray
+
+            return Cluster.at(self.request.ray, self.places, self.request.cores, self.request.gpu)
         cells = [job.cell for job in jobs if job.kind == "cell"]
         slots, cores = places_for(cells, self.request.cores, self.request.processes)
         return Local(self.places, slots, cores)

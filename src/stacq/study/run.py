@@ -38,6 +38,10 @@ class Request:
     """Cells at once; by default as many as cores and memory allow."""
     cores: int | None = None
     """Of each process; by default one, or more where there are fewer cells than cores."""
+    ray: str | None = None
+    """Address of a Ray cluster that runs the jobs, such as auto (needs the ray extra)."""
+    gpu: float | None = None
+    """Share of a GPU for each process on a Ray cluster; by default a sixth where it has any."""
     print_commands: bool = False
     """Print a command for each job that is left, for array jobs of a cluster, and run nothing."""
     job: str | None = None

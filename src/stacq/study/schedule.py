@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from stacq.study.jobs import Job
 
-MOST_ATTEMPTS = 3  # of a job whose process was killed; one that fails by itself would fail again
+MOST_ATTEMPTS = 5  # of a job whose process was killed; one that fails by itself would fail again
 
 
 class Schedule:
