@@ -11,7 +11,8 @@ import pytest
 from stacq.cli import main
 from stacq.core.errors import InputError
 from stacq.report.differences import told_apart
-from stacq.report.folders import read_runs, run_directories
+from stacq.report.folders import read_runs, run_directories, write_report
+from stacq.report.many import best_of, read_briefs
 from stacq.runs.summary import RunSummary
 
 
@@ -90,3 +91,33 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
 def test_samples_keep_their_names() -> None:
     runs = [samples.locomotion_run(label, "d", seeds=2, evaluations=2) for label in samples.LEVELS]
     assert [each.label for each in told_apart(runs)] == [each.label for each in runs]
+
+
+def finished(directory: Path, dataset: str, alpha: float, final: list[float], seeds: tuple[int, ...] = (0, 1)) -> Path:
+    written(directory, config=sizes(alpha=alpha), seeds=seeds)
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps({**config, "dataset": dataset}))
+    result = {"measure": "score", "lost": [], "final": final, "best": final, "last_ten": final}
+    (directory / "result.json").write_text(json.dumps(result))
+    return directory
+
+
+def test_very_many_runs_are_a_row_each_and_the_best_are_shown_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stacq.report.folders.MANY", 5)
+    monkeypatch.setattr("stacq.report.many.MOST_WHOLE", 4)
+    for number in range(6):
+        finished(tmp_path / "runs" / f"a{number}", "one", float(number), [10.0 * number, 10.0 * number + 2])
+    finished(tmp_path / "runs" / "a5more", "one", 5.0, [90.0], seeds=(2,))
+    finished(tmp_path / "runs" / "b", "two", 3.0, [7.0, 8.0])
+    written(tmp_path / "runs" / "unfinished")
+    briefs = read_briefs(run_directories([tmp_path / "runs"]))
+    pooled = next(brief for brief in briefs if len(brief.directories) == 2)
+    assert pooled.label == "StaCQ, alpha=5" and pooled.final.tolist() == [50.0, 52.0, 90.0]
+    assert [brief.dataset for brief in best_of(briefs)] == ["d", "one", "two"]
+    page = write_report(tmp_path / "page.html", [tmp_path / "runs"], title="t").read_text("utf-8")
+    for number in range(6):
+        assert f"StaCQ, alpha={number}" in page
+    assert "9 runs, best first" in page and page.count("<section") >= 4
+    assert page.index("StaCQ, alpha=5") < page.index("StaCQ, alpha=4")

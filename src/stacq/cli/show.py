@@ -57,13 +57,11 @@ class ReportPage:
     title: str = "Training runs"
 
     def run(self) -> None:
-        from stacq.report.folders import read_runs, run_directories
-        from stacq.report.page import write_page
+        from stacq.report.folders import write_report
 
         if not self.runs:
             raise InputError("no run was named", where="stacq report", expected="run directories", fix="name one")
-        page = write_page(self.out, read_runs(run_directories(self.runs)), title=self.title)
-        tell(f"page: {page}")
+        tell(f"page: {write_report(self.out, self.runs, title=self.title)}")
 
 
 @dataclass(frozen=True)

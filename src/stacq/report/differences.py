@@ -1,10 +1,10 @@
 """What differs between runs of one name: it goes into their labels, where a hash would say nothing."""
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from stacq.report.page_data import poolable
 from stacq.runs.summary import RunSummary
 
 LEFT_OUT = ("label", "algorithm", "variant", "dataset", "env", "seeds", "top", "own_only")  # in the label, or no choice
@@ -60,10 +60,20 @@ def _part(key: str, value: Any, seen: dict[str, int]) -> str:
 
 
 def _unique(runs: Iterable[RunSummary]) -> Iterator[RunSummary]:
-    """The same run made twice gets a number."""
-    seen: dict[tuple[str, str], list[RunSummary]] = {}
+    """The same run made twice, and what else would share a name, gets a number."""
+    seen: dict[tuple[str, str], list[tuple[str, set[int]]]] = {}
     for run in runs:
-        others = seen.setdefault((run.label, run.dataset), [])
-        clash = [other for other in others if not poolable(other, run)]
-        others.append(run)
-        yield replace(run, label=f"{run.label} ({len(others)})") if clash else run
+        others, whole = seen.setdefault((run.label, run.dataset), []), _whole(run)
+        if not others:
+            others.append((whole, {*run.seeds}))
+        elif others[0][0] == whole and run.seeds and others[0][1].isdisjoint(run.seeds):
+            others[0][1].update(run.seeds)
+        else:
+            others.append((whole, {*run.seeds}))
+            run = replace(run, label=f"{run.label} ({len(others)})")
+        yield run
+
+
+def _whole(run: RunSummary) -> str:
+    """Everything but the seeds."""
+    return json.dumps({key: value for key, value in run.config.items() if key != "seeds"}, sort_keys=True, default=str)

@@ -1,10 +1,13 @@
 """Runs that lie in folders, found and told apart by what differs between them."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from stacq.core.files import exists
 from stacq.report.differences import told_apart
+from stacq.report.many import MANY, all_section, best_of, read_briefs
+from stacq.report.page import write_page
 from stacq.runs.finished import CONFIG
 from stacq.runs.summary import RunSummary, read_run
 
@@ -43,3 +46,14 @@ def _searched(directory: Path, depth: int) -> Iterator[Path]:
 def read_runs(directories: Sequence[Path]) -> list[RunSummary]:
     """With labels that say what differs."""
     return told_apart([read_run(directory) for directory in directories])
+
+
+def write_report(path: Path, named: Sequence[Path], *, title: str) -> Path:
+    """One page about the runs; of very many, a row for each and all that there is about the best."""
+    directories = run_directories(named)
+    if len(directories) <= MANY:
+        return write_page(path, read_runs(directories), title=title)
+    briefs = read_briefs(directories)
+    best = best_of(briefs)
+    runs = [replace(read_run(directory), label=brief.label) for brief in best for directory in brief.directories]
+    return write_page(path, runs, title=title, first=[all_section(briefs, len(directories))])

@@ -53,7 +53,7 @@ def arranged(runs: Iterable[RunSummary]) -> list[RunSummary]:
     shown: dict[tuple[str, str], RunSummary] = {}
     for run in (part for each in runs for part in _split(each)):
         key = run.label, run.dataset
-        if key in shown and poolable(shown[key], run):
+        if key in shown and _poolable(shown[key], run):
             run = _pooled(shown[key], run)
         elif key in shown:
             run = _renamed(run, {label for label, dataset in shown if dataset == run.dataset})
@@ -87,8 +87,7 @@ def _split(run: RunSummary) -> list[RunSummary]:
     ]
 
 
-def poolable(first: RunSummary, second: RunSummary) -> bool:
-    """Whether they are one configuration with other seeds."""
+def _poolable(first: RunSummary, second: RunSummary) -> bool:
     rest = [{key: value for key, value in run.config.items() if key != "seeds"} for run in (first, second)]
     return rest[0] == rest[1] and not _seen(first) & _seen(second)
 

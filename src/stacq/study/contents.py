@@ -8,6 +8,8 @@ from stacq.report.statistics import aggregates
 from stacq.study.published import SOURCES, Source, printed
 from stacq.study.results import Entry, Missing, Place, by_dataset, ranks
 
+MOST_SUMMED = 60  # methods
+
 
 @dataclass(frozen=True, eq=False)
 class Contents:
@@ -39,14 +41,22 @@ class Contents:
             if {*group} == methods and all(entry.measure == "score" for entry in group.values())
         ]
 
+    @cached_property
+    def summary(self) -> list[list[str]]:
+        """What `summary_rows` says, made once for all the files that show it; nothing for a single dataset."""
+        return summary_rows(self) if len(self.datasets) > 1 else []
+
     def scores(self, method: str) -> dict[str, object]:
         """Of the complete datasets, as the statistics take them."""
         return {dataset: self.entries[dataset, method].shown(self.shows) for dataset in self.complete}
 
 
 def summary_rows(contents: Contents) -> list[list[str]]:
-    """Mean, interquartile mean and mean rank over the datasets that all methods have; empty if there are none."""
-    if not contents.complete:
+    """Mean, interquartile mean and mean rank over the datasets that all methods have; empty if there are none.
+
+    A bootstrap of hundreds of methods would take minutes, and nobody reads so wide a table.
+    """
+    if not contents.complete or len(contents.methods) > MOST_SUMMED:
         return []
     known = {method for _, method in contents.entries}
     found = {method: aggregates(contents.scores(method)) for method in contents.methods if method in known}  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from stacq.report.statistics import describe
-from stacq.study.contents import Contents, printed_columns, summary_rows
+from stacq.study.contents import Contents, printed_columns
 
 SPECIAL = {"\\": r"\textbackslash{}", "±": r"$\pm$", **{sign: f"\\{sign}" for sign in "&%$#_{}"}}
 
@@ -24,10 +24,9 @@ def _ours(contents: Contents) -> Iterator[str]:
         ]
         best = max(means, default=None)
         yield _line([escaped(dataset), *(_spread(contents, dataset, method, best) for method in contents.methods)])
-    summary = summary_rows(contents) if len(contents.datasets) > 1 else []
-    if summary:
+    if contents.summary:
         yield r"\midrule"
-        yield from (_line(map(escaped, row)) for row in summary)
+        yield from (_line(map(escaped, row)) for row in contents.summary)
     yield from FOOT
 
 

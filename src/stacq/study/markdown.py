@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from stacq.core.printable import printable
 from stacq.report.statistics import describe
-from stacq.study.contents import Contents, printed_columns, summary_rows
+from stacq.study.contents import Contents, printed_columns
 from stacq.study.results import Entry
 
 NAMES = {
@@ -19,7 +19,7 @@ def table_md(contents: Contents) -> str:
     parts = [
         [f"# {printable(contents.title)}", "", *_explained(contents)],
         [*_rows(["dataset", *contents.methods], _main(contents))],
-        [*_rows(["", *contents.methods], summary_rows(contents))] if len(contents.datasets) > 1 else [],
+        [*_rows(["", *contents.methods], contents.summary)] if contents.summary else [],
         ["## Every number", "", *_rows(DETAILS, _details(contents))],
         *_printed(contents),
         _missing(contents),

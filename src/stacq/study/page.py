@@ -2,18 +2,29 @@
 
 from pathlib import Path
 
+from stacq.report.many import MANY, MOST_WHOLE
 from stacq.report.page import write_page
 from stacq.report.page_html import Section, blocks, head_row, lede, note, row, table
 from stacq.report.page_svg import Markup
 from stacq.runs.summary import RunSummary
-from stacq.study.contents import Contents, printed_columns, summary_rows
+from stacq.study.contents import Contents, printed_columns
 from stacq.study.markdown import NAMES, spread
-from stacq.study.results import Entry
+from stacq.study.results import Entry, by_dataset
 
 
 def write_study_page(path: Path, contents: Contents) -> Path:
-    runs = [summary_of(entry) for entry in contents.entries.values()]
+    """With everything about the runs, or of very many about the best of each dataset."""
+    runs = [summary_of(entry) for entry in _shown(contents)]
     return write_page(path, runs, title=contents.title, first=[table_section(contents)])
+
+
+def _shown(contents: Contents) -> list[Entry]:
+    if len(contents.entries) <= MANY:
+        return list(contents.entries.values())
+    groups = by_dataset(contents.entries)
+    each = max(1, MOST_WHOLE // len(groups))
+    ranked = (sorted(group.values(), key=lambda entry: -entry.final.mean()) for group in groups.values())
+    return [entry for group in list(ranked)[:MOST_WHOLE] for entry in group[:each]]
 
 
 def summary_of(entry: Entry) -> RunSummary:
@@ -33,7 +44,7 @@ def table_section(contents: Contents) -> Section:
         row(dataset, *(spread(contents.entry(dataset, method), contents.shows) for method in contents.methods))
         for dataset in contents.datasets
     ]
-    summary = [row(*cells) for cells in summary_rows(contents)] if len(contents.datasets) > 1 else []
+    summary = [row(*cells) for cells in contents.summary]
     body = blocks(
         lede(f"Mean ± standard deviation over seeds: {NAMES[contents.shows]}. Empty cells have not been run."),
         table("The study's table", head_row("Dataset", *contents.methods), main, summary),
@@ -53,5 +64,6 @@ def _printed(contents: Contents, source: str) -> Markup | None:
 
 
 def _missing(contents: Contents) -> Markup | None:
-    names = [f"{each.dataset}, {each.method} ({each.why})" for each in contents.missing]
-    return note(f"Missing: {'; '.join(names)}.") if names else None
+    names = [f"{each.dataset}, {each.method} ({each.why})" for each in contents.missing[:MANY]]
+    more = f", and {len(contents.missing) - MANY:,} more" if len(contents.missing) > MANY else ""
+    return note(f"Missing: {'; '.join(names)}{more}.") if names else None
