@@ -23,6 +23,8 @@ def refused(content: str) -> str:
         ("title", "tilte", "did you mean title?"),
         ("steps = 40", "step = 40", "did you mean steps?"),
         ("steps = 40", "steps = 0", "a whole number from 1"),
+        ("steps = 40", "steps = 3_000_000_000", "a whole number from 1 to 2,147,483,647"),
+        ("learning_rate = [1e-3, 1e-2]", f"learning_rate = {[1e-3] * 400}, batch = {[8] * 400}", "160,000 cells"),
         ("steps = 40", "steps = true", "a whole number from 1"),
         ('algorithm = "bc"', 'algorithm = "bcc"', "did you mean bc?"),
         ('algorithm = "bc"', 'algorithm = "bc"\nvariant = "papr"', "did you mean paper?"),

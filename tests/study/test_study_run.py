@@ -72,19 +72,21 @@ def evaluated(runs: Path) -> int:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_a_killed_study_goes_on_to_the_same_records(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """SIGKILL to the study: its children end too, and the same command finishes with what would have come out."""
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGINT], ids=["kill", "ctrl-c"])
+def test_a_stopped_study_goes_on_to_the_same_records(tmp_path: Path, end: signal.Signals) -> None:
+    """Its children end with it, and the same command finishes with what would have come out."""
     longer = SMALL.replace("steps = 40", "steps = 20_000").replace("eval_every = 20", "eval_every = 1_000")
     file = write_study(tmp_path / "mine.toml", longer)
     study = started(file)
     while evaluated(Path("runs")) < 4:
         time.sleep(0.2)
         assert study.poll() is None
-    study.send_signal(signal.SIGKILL)
-    study.wait()
-    deadline = time.monotonic() + 10
+    study.send_signal(end)
+    assert study.wait() == (130 if end == signal.SIGINT else -signal.SIGKILL)
+    deadline = time.monotonic() + (10 if end == signal.SIGKILL else 0)
     while _held(Path("runs")) and time.monotonic() < deadline:
         time.sleep(0.1)
+    assert not _held(Path("runs"))
     main(["study", str(file), "--processes", "2", "--cores", "1"])
     main(["study", str(file), "--processes", "2", "--cores", "1", "--runs", "whole"])
     killed, whole = (read_records(Path(root, "studies", "mine-small", "records.jsonl")) for root in ("runs", "whole"))

@@ -4,6 +4,7 @@ import difflib
 import hashlib
 import itertools
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -21,6 +22,8 @@ from stacq.pipeline.options import RECOMMENDED, Options, Stages, setting_text
 from stacq.pipeline.plan import label as label_of
 from stacq.reach.config import ReachConfig
 from stacq.study.plan import Method, Protocol, Source, Study, Values
+
+MOST_CELLS = 100_000
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Cell:
 
 def cells_of(study: Study) -> list[Cell]:
     """Every cell, dataset by dataset, checked as far as it can be without the data."""
+    _check_count(study)
     found = [
         cell
         for source in study.sources
@@ -66,6 +70,23 @@ def cells_of(study: Study) -> list[Cell]:
     ]
     once = {cell.key: cell for cell in found}
     return list(once.values())
+
+
+def _check_count(study: Study) -> None:
+    """A grid grows with the product of its sides: one list too many is a slip, and would fill the memory."""
+    sides = (
+        [method.variants, method.dynamics, *method.settings.values(), *method.reach.values()]
+        for method in study.methods
+    )
+    parts = math.ceil(study.protocol.seeds / (study.protocol.seeds_per_run or study.protocol.seeds))
+    count = parts * len(study.sources) * sum(math.prod(map(len, each)) for each in sides)
+    if count > MOST_CELLS:
+        raise InputError(
+            f"{count:,} cells",
+            where=f"study {study.name}",
+            expected=f"at most {MOST_CELLS:,}",
+            fix="make the grid smaller: it has a cell for every combination of its lists",
+        )
 
 
 def _of_method(study: Study, source: Source, method: Method) -> Iterator[Cell]:

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from stacq.study.jobs import Job, Kind
 
@@ -20,9 +19,3 @@ def commands(jobs: Sequence[Job], study: Sequence[str]) -> Iterator[str]:
             yield f"# {kind}: {len(chosen)}"
         for job in chosen:
             yield shlex.join(["stacq", "study", *study, "--job", job.key])
-
-
-def array_script(count: int, file: Path) -> str:
-    """How Slurm runs the lines of a file."""
-    line = f'sed -n "${{SLURM_ARRAY_TASK_ID}}p" {shlex.quote(str(file))}'
-    return f"sbatch --array=1-{count} --wrap 'eval \"$({line})\"'"

@@ -39,12 +39,12 @@ def choice(table: Table, name: str, where: str, choices: Iterable[str], default:
     return str(value)
 
 
-def count(table: Table, name: str, where: str, least: int = 1) -> int | None:
+def count(table: Table, name: str, where: str, least: int, most: int) -> int | None:
     value = table.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise _other(name, value, where, f"a whole number from {least}")
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise _other(name, value, where, f"a whole number from {least} to {most:,}")
     return value
 
 

@@ -6,7 +6,6 @@ import threading
 from collections import deque
 from dataclasses import dataclass, field
 
-from stacq.core.errors import InputError
 from stacq.core.reading import available_memory
 from stacq.core.workers import available_cores
 from stacq.data.registry import recognised
@@ -37,8 +36,6 @@ def places_for(cells: list[Cell], cores: int | None, processes: int | None) -> t
     about the last bits of a result, so it can be stated.
     """
     there = available_cores()
-    if cores is not None and not 1 <= cores <= there:
-        raise InputError(f"{cores} cores for a cell", where="--cores", expected=f"from 1 to {there}", fix="use fewer")
     each = cores or max(1, there // max(1, len(cells)))
     room = available_memory() // max(map(memory_of, cells), default=BASE)
     return processes or max(1, min(there // each, room)), each

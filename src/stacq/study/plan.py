@@ -82,6 +82,8 @@ class Study:
 
 TOP = ("title", "about", "scale", "source", "datasets", "algorithms", "methods", "protocol", "small", "full", "table")
 METHOD = ("algorithm", "label", "variant", "set", "reach", "dynamics", "own_only", "top", "datasets")
+MOST, MOST_SEEDS = 2**31 - 1, 10_000
+BOUNDS = {"seeds": (1, MOST_SEEDS), "seeds_per_run": (1, 1_000), "first_seed": (0, MOST - MOST_SEEDS)}
 SIZES = tuple(each.name for each in fields(Protocol))
 
 
@@ -157,7 +159,7 @@ def _protocol(top: read.Table, scale: str, where: str) -> Protocol:
     for name in ("protocol", "small", "full"):
         part, place = read.inner(top, name, where), f"{where}: {name}"
         read.check_names(part, SIZES, place)
-        sizes = {each: read.count(part, each, place, least=0 if each == "first_seed" else 1) for each in SIZES}
+        sizes = {each: read.count(part, each, place, *BOUNDS.get(each, (1, MOST))) for each in SIZES}
         if name in ("protocol", scale):
             found |= {each: size for each, size in sizes.items() if size is not None}
     return replace(Protocol(), **found)

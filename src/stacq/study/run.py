@@ -1,17 +1,19 @@
 """The verb: from a study's name to its runs and its tables."""
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from stacq.core.errors import InputError
+from stacq.core.errors import InputError, check_whole
 from stacq.core.files import check_writable
 from stacq.core.terminal import Console
+from stacq.core.workers import MOST_WORKERS, available_cores
 from stacq.report.tables import plural
 from stacq.runs.failed import StudyFailed
-from stacq.study.plan import Origin, Scale, Study, read_study, shipped
+from stacq.study.plan import MOST_SEEDS, Origin, Scale, Study, read_study, shipped
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ def study(request: Request) -> None:
     if request.source == "list":
         print_studies(console)
         return
+    check_request(request)
     chosen = read_study(request.source, request.scale, request.origin)
     if request.seeds is not None:
         chosen = replace(chosen, protocol=replace(chosen.protocol, seeds=request.seeds))
@@ -78,6 +81,24 @@ def study(request: Request) -> None:
         course.write_tables()
         if failed:
             raise StudyFailed(f"{plural(failed, 'cell')} failed, see above and {course.places.folder / 'logs'}")
+
+
+def check_request(request: Request) -> None:
+    """Numbers within bounds, before anything is made."""
+    there = available_cores()
+    bounds = (
+        ("--seeds", request.seeds, MOST_SEEDS),
+        ("--processes", request.processes, MOST_WORKERS),
+        ("--cores", request.cores, there if request.ray is None else MOST_WORKERS),
+    )
+    for name, value, most in bounds:
+        if value is not None:
+            check_whole(f"{name} {value}", value, 1, most, where="stacq study", fix="choose another, or leave it out")
+    for name, number in (("--gpu", request.gpu), ("--price", request.price)):
+        if number is not None and not (math.isfinite(number) and number >= 0):
+            raise InputError(
+                f"{name} {number}", where="stacq study", expected="a finite number from 0", fix="correct it"
+            )
 
 
 def print_studies(console: Console) -> None:
