@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from stacq.evaluation.rollouts import COLUMNS, EpisodeRecord, csv_line
+from stacq.evaluation.records import COLUMNS, EpisodeRecord, csv_line
 from stacq.report.folders import write_report
 from stacq.study.cells import cells_of
 from stacq.study.jobs import Job, jobs_of
