@@ -101,7 +101,7 @@ class Course:
         if self.request.ray is not None:
             from stacq.study.cluster import Cluster  # loads Ray
 
-            return Cluster.at(self.request.ray, self.places, self.request.cores, self.request.gpu)
+            return Cluster.at(self.request.ray, self.places, self.request.cores, self.request.gpu, self.request.store)
         cells = [job.cell for job in jobs if job.kind == "cell"]
         slots, cores = places_for(cells, self.request.cores, self.request.processes)
         return Local(self.places, slots, cores)
