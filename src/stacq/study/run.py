@@ -36,6 +36,8 @@ class Request:
     """Say what would be done and how long it would take, and do nothing."""
     tables: bool = False
     """Write tables and page from what is there, and run nothing."""
+    records: Path | None = None
+    """Write tables and page from this file of records, such as one that a study left, and run nothing."""
     processes: int | None = None
     """Cells at once; by default as many as cores and memory allow."""
     cores: int | None = None
@@ -80,7 +82,7 @@ def study(request: Request) -> None:
         course.print_commands(_words(request))
     else:
         check_writable(course.places.folder / "table.md")
-        failed = 0 if request.tables else course.run()
+        failed = 0 if request.tables or request.records else course.run()
         course.write_tables()
         if failed:
             raise StudyFailed(f"{plural(failed, 'cell')} failed, see above and {course.places.folder / 'logs'}")
