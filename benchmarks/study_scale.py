@@ -27,7 +27,7 @@ from stacq.study.jobs import Job, jobs_of
 from stacq.study.plan import parse_study
 from stacq.study.schedule import Schedule
 from stacq.study.states import Places
-from stacq.study.tables import write_all
+from stacq.study.tables import gathered, write_all
 
 DATASETS = 20
 DURATIONS = {"data": 20.0, "dynamics": 300.0, "sets": 60.0, "actions": 120.0, "cell": 400.0}  # seconds, means
@@ -154,7 +154,7 @@ def measure_tables(cells: int) -> None:
             state = {"state": "done", "seconds": 1.0, "attempts": 1, "reason": "", "run": folder, "record": record}
             places.state(cell.key).write_text(json.dumps(state))
         started = time.perf_counter()
-        files = write_all(study, every, places)
+        files = write_all(study, every, places, *gathered(every, places))
         sizes = ", ".join(f"{path.name} {path.stat().st_size / 1e6:.1f} MB" for path in files)
         print(f"{len(every):,} cells: tables in {time.perf_counter() - started:.1f} s ({sizes})", flush=True)
 

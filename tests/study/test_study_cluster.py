@@ -146,6 +146,9 @@ def test_a_worker_and_a_machine_are_killed_and_the_records_are_those_of_one_mach
     said, _ = running.communicate(timeout=600)
     assert running.returncode == 0, said
     assert said.count("lost: ") >= 2, said
+    stored = study(file, "stored", "--ray", address, "--store", str(tmp_path / "store"))
+    said, _ = stored.communicate(timeout=600)
+    assert stored.returncode == 0, said
     alone = study(file, "alone", "--processes", "2")
     assert alone.communicate(timeout=600)[0] and alone.returncode == 0
     compared = [
@@ -153,11 +156,11 @@ def test_a_worker_and_a_machine_are_killed_and_the_records_are_those_of_one_mach
             {name: record[name] for name in ("method", "seeds", "evaluated", "scores", "lost", "dataset_hash")}
             for record in found
         ]
-        for found in (records("cluster"), records("alone"))
+        for found in (records("cluster"), records("stored"), records("alone"))
     ]
-    assert compared[0] == compared[1] and len(compared[0]) == 4
+    assert compared[0] == compared[1] == compared[2] and len(compared[0]) == 4
     files = [
         {path.relative_to(root): path.read_bytes() for path in Path(root).glob("*/records.csv")}
-        for root in ("cluster", "alone")
+        for root in ("cluster", "stored", "alone")
     ]
-    assert files[0] == files[1] and len(files[0]) == 4
+    assert files[0] == files[1] == files[2] and len(files[0]) == 4

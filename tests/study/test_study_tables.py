@@ -21,7 +21,7 @@ from stacq.study.published import SOURCES, printed, scores
 from stacq.study.records import lines_of, read_records
 from stacq.study.results import Missing, entries_of, ranks
 from stacq.study.states import Places, State, read_state, write_state
-from stacq.study.tables import curves_csv, gathered, table_csv
+from stacq.study.tables import curves_csv, gathered, recorded, table_csv, write_all
 
 
 def record(dataset: str, method: str, scores: list[list[float]], first: int = 0, **changes: Any) -> dict[str, Any]:
@@ -182,8 +182,14 @@ def test_a_dataset_is_found_whoever_recorded_it() -> None:
 
 
 def test_a_study_of_nothing_says_what_is_missing(tmp_path: Path) -> None:
-    from stacq.study.tables import write_all
-
-    found = write_all(study(), cells(), Places(tmp_path, tmp_path))
+    places = Places(tmp_path, tmp_path)
+    found = write_all(study(), cells(), places, *gathered(cells(), places))
     assert {path.name for path in found} == {"records.jsonl", "curves.csv", "table.csv", "table.md", "table.tex"}
     assert (tmp_path / "table.md").read_text("utf-8").count("not run yet") == 2
+
+
+def test_tables_come_from_a_file_of_records_too() -> None:
+    first, second = cells()
+    mine = record(first.source.label, first.label, [[1.0], [2.0]])
+    found, missing = recorded([first, second], [mine, *RECORDS])
+    assert found == [mine] and [each.method for each in missing] == [second.label]

@@ -58,7 +58,7 @@ class Plan:
 
     @property
     def schedule(self) -> Schedule:
-        return _schedule(self.algorithm, self.options, self.preset)
+        return schedule_of(self.algorithm, self.options, self.preset)
 
     @property
     def steps(self) -> int:
@@ -127,9 +127,9 @@ def make_plan(dataset: Dataset, options: Options) -> Plan:
     if not isinstance(dataset, Dataset):
         raise InputError(f"dataset is {dataset!r:.80}", expected="a Dataset, or what `stacq.load` takes")
     check_kinds(options)
+    options = named(options, dataset.name)
     algorithm = algos.find(options.algorithm)
-    options = replace(options, algorithm=algorithm.name, variant=_variant(algorithm, options, dataset))
-    chosen = _chosen(algorithm, dataset, options)
+    chosen = preset_of(options, dataset.name)
     expected = f"at least one, and at most {MOST_SEEDS:,}: they train side by side"
     check_whole(f"{options.seeds} seeds", options.seeds, 1, MOST_SEEDS, expected=expected, fix="use --seeds 5")
     check_numbers(chosen.episodes, 0)
@@ -144,15 +144,17 @@ def make_plan(dataset: Dataset, options: Options) -> Plan:
             expected="auto or float32",
             fix="leave it out",
         )
-    check_schedule(algorithm, chosen.config, _schedule(algorithm, options, chosen))
+    check_schedule(algorithm, chosen.config, schedule_of(algorithm, options, chosen))
     env = _environment(dataset, options)
     part = dataset if options.top == 1 else best_episodes(dataset, options.top)
     return Plan(options, algorithm, chosen, part, env)
 
 
-def _variant(algorithm: Algorithm, options: Options, dataset: Dataset) -> str:
-    """Its own name: which one is recommended depends on the data."""
-    return recommended(algorithm, dataset.name) if options.variant == RECOMMENDED else options.variant
+def named(options: Options, dataset: str) -> Options:
+    """With the names of algorithm and variant: which one is recommended depends on the data."""
+    algorithm = algos.find(options.algorithm)
+    variant = recommended(algorithm, dataset) if options.variant == RECOMMENDED else options.variant
+    return replace(options, algorithm=algorithm.name, variant=variant)
 
 
 def label(algorithm: Algorithm, options: Options) -> str:
@@ -163,9 +165,11 @@ def label(algorithm: Algorithm, options: Options) -> str:
     return f"{name} ({', '.join(parts)})" if parts else name
 
 
-def _chosen(algorithm: Algorithm, dataset: Dataset, options: Options) -> Preset:
-    """The preset with the options on top of it; the number of slots is the preset's still."""
-    found = preset(algorithm, dataset.name, variant=options.variant, small=options.small)
+def preset_of(options: Options, dataset: str) -> Preset:
+    """The preset for data of that name, with the options on top of it; the number of slots is the preset's still."""
+    options = named(options, dataset)
+    algorithm = algos.find(options.algorithm)
+    found = preset(algorithm, dataset, variant=options.variant, small=options.small)
     config = found.config
     if options.steps is not None:
         config = replace(config, **dict.fromkeys(algorithm.counts, options.steps))
@@ -173,7 +177,8 @@ def _chosen(algorithm: Algorithm, dataset: Dataset, options: Options) -> Preset:
     return replace(found, config=changed(config, tuple(options.settings)), episodes=episodes)
 
 
-def _schedule(algorithm: Algorithm, options: Options, chosen: Preset) -> Schedule:
+def schedule_of(algorithm: Algorithm, options: Options, chosen: Preset) -> Schedule:
+    """Seeds, and how often they are evaluated."""
     phases = algorithm.phases(chosen.config)
     turn = max(len(phase.updates) for phase in phases)
     usual = max(phases[-1].steps // chosen.evaluations, LEAST_EVERY) // turn * turn

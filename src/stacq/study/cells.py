@@ -12,14 +12,14 @@ from fnmatch import fnmatch
 from typing import Any
 
 from stacq import algos
-from stacq.algos.settings import changed, preset, recommended
 from stacq.core.errors import InputError
 from stacq.core.files import fitting
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
-from stacq.pipeline.options import RECOMMENDED, Options, Stages, setting_text
+from stacq.pipeline.options import Options, Stages, setting_text
 from stacq.pipeline.plan import label as label_of
+from stacq.pipeline.plan import named, preset_of
 from stacq.reach.config import ReachConfig
 from stacq.study.plan import Method, Protocol, Source, Study, Values
 
@@ -132,22 +132,17 @@ def _chosen(
 def check_options(options: Options, source: Source, where: str) -> None:
     """Names of algorithms, variants and settings, before anything is loaded."""
     try:
-        algorithm = algos.find(options.algorithm)
-        name = source.known_as or source.name
-        variant = recommended(algorithm, name) if options.variant == RECOMMENDED else options.variant
-        changed(preset(algorithm, name, variant=variant, small=options.small).config, options.settings)
+        preset_of(options, source.full_name)
     except InputError as error:
         raise InputError(error.problem, where=where, expected=error.expected, fix=error.fix) from error
 
 
 def _label(method: Method, options: Options, source: Source, varied: Mapping[str, Any]) -> str:
     """The column: a stated label, or the name that pages use, with what varies in the grid."""
-    algorithm = algos.find(method.algorithm)
-    name = source.known_as or source.name
-    variant = recommended(algorithm, name) if options.variant == RECOMMENDED else options.variant
-    first = method.label or label_of(algorithm, replace(options, variant=variant))
+    chosen = named(options, source.full_name)
+    first = method.label or label_of(algos.find(method.algorithm), chosen)
     if method.label and len(method.variants) > 1:
-        first = f"{first} ({variant})"
+        first = f"{first} ({chosen.variant})"
     return ", ".join([first, *(f"{key}={setting_text(value)}" for key, value in varied.items())])
 
 

@@ -5,7 +5,7 @@ import os
 import pickle
 import signal
 import subprocess
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ class Ended(NamedTuple):
 class Child:
     """One process. It ends with its parent, and what it prints goes to the job's log."""
 
-    def __init__(self, task: Task, cores: Collection[int] = ()) -> None:
+    def __init__(self, task: Task, cores: Collection[int] = (), variables: Mapping[str, str] | None = None) -> None:
         self.task = task
         log = task.places.log(task.job.key)
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +38,7 @@ class Child:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **threads(task.cores)},
+                env={**os.environ, **threads(task.cores), **(variables or {})},
                 start_new_session=True,
             )
         if cores and hasattr(os, "sched_setaffinity"):

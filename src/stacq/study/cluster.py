@@ -1,4 +1,4 @@
-"""Jobs as tasks of a Ray cluster whose machines share a file system: each task is the same child process as elsewhere.
+"""Jobs as tasks of a Ray cluster: each task is the same child process as elsewhere.
 
 Ray is loaded here alone, and only when a cluster is asked for. It decides where a task runs; what is tried again is
 decided by the schedule, as for every executor, so a dead machine and a killed process are counted alike.
@@ -17,6 +17,7 @@ from stacq.study.children import Child, Ended
 from stacq.study.jobs import Job
 from stacq.study.local import memory_of
 from stacq.study.states import Places
+from stacq.study.store import Store, bring_data, do_away, received
 from stacq.study.work import Task
 
 WAITING = 2  # tasks handed over for each that can run at once: more would only lie in Ray's queue
@@ -29,6 +30,7 @@ class Here(NamedTuple):
 
     directory: str
     home: str
+    store: str = ""  # where machines share no files
 
 
 @dataclass
@@ -44,11 +46,11 @@ class Cluster:
     tasks: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def at(cls, address: str, places: Places, cores: int | None, gpu: float | None) -> "Cluster":
+    def at(cls, address: str, places: Places, cores: int | None, gpu: float | None, store: str) -> "Cluster":
         ray = connected(address)
         there = ray.cluster_resources()
         share = gpu if gpu is not None else (USUAL_GPU if there.get("GPU") else 0.0)
-        return cls(ray, places, cores or 1, share, Here(os.getcwd(), str(Path(home()).absolute())))
+        return cls(ray, places, cores or 1, share, Here(os.getcwd(), str(Path(home()).absolute()), store))
 
     def __post_init__(self) -> None:
         self._remote = self.ray.remote(in_task)
@@ -62,6 +64,8 @@ class Cluster:
         return max(1, WAITING * int(self._size // self.cores)) - len(self.tasks)
 
     def start(self, job: Job) -> None:
+        if self.here.store:
+            bring_data(job, Store(self.here.store))
         needs: dict[str, float] = {"num_cpus": self.cores, "memory": memory_of(job.cell), "max_retries": 0}
         needs |= {"num_gpus": self.gpu} if self.gpu and job.kind != "data" else {}
         task = self._remote.options(name=job.title, **needs).remote(Task(job, self.places, self.cores), self.here)
@@ -72,7 +76,10 @@ class Cluster:
         """A task that has an error lost its worker or its machine: what a job itself raises is in its state."""
         self.tasks.pop(key, None)
         lost = future.cancelled() or future.exception() is not None
-        self.ended.put(Ended(key, None) if lost else future.result())
+        ended = Ended(key, None) if lost else future.result()
+        if self.here.store and ended.state is not None:
+            ended = received(Store(self.here.store), self.places, key, ended.state)
+        self.ended.put(ended)
 
     def stop(self) -> None:
         """Children end with the worker that started them, and go on from their checkpoints another time."""
@@ -90,6 +97,8 @@ class Cluster:
 
 def in_task(task: Task, here: Here) -> Ended:
     """On a machine of the cluster: a child as on one's own, in the driver's directory and with its cache."""
+    if here.store:
+        return do_away(task, here.store)
     os.environ["STACQ_HOME"] = here.home
     os.chdir(here.directory)
     return Child(task).wait()

@@ -10,9 +10,11 @@ from stacq.study.cells import Cell, cells_of, only
 from stacq.study.commands import commands
 from stacq.study.estimate import Rates, forecast, forecast_text, states_of
 from stacq.study.execute import Executor, execute
+from stacq.study.found import expected, finished_runs
 from stacq.study.jobs import Job, jobs_of
 from stacq.study.local import Local, places_for
 from stacq.study.plan import Study
+from stacq.study.records import read_records
 from stacq.study.run import Request, folder, unknown_job
 from stacq.study.schedule import Schedule
 from stacq.study.states import Places, is_done, read_state
@@ -49,17 +51,24 @@ class Course:
         jobs = self.left()
         waiting = {job.key for job in jobs}
         self.say(f"{self.study.title}: {plural(len(self.cells), 'cell')}, scale {self.study.scale}")
+        found = finished_runs(self.places.runs)
+        there = {cell.key for cell in self.cells if cell.key in waiting and expected(cell) in found}
         for cell in self.cells[:MOST_SHOWN]:
-            self.say(f"  {'to do' if cell.key in waiting else 'done '}  {cell.title}{self._last(cell)}")
+            word = "there" if cell.key in there else "to do" if cell.key in waiting else "done"
+            self.say(f"  {word:5}  {cell.title}{self._last(cell)}")
         if len(self.cells) > MOST_SHOWN:
             self.say(f"  ... and {len(self.cells) - MOST_SHOWN:,} more")
         done = sum(cell.key not in waiting for cell in self.cells)
         stages = sum(job.kind != "cell" for job in jobs)
         self.say(f"{done} of {plural(len(self.cells), 'cell')} done; {plural(stages, 'shared stage')} to make first")
+        if there:
+            self.say(
+                f"{plural(len(there), 'run')} in {self.places.runs} look like cells and will be taken if the data agree"
+            )
         slots, cores = places_for(list(self.cells), self.request.cores, self.request.processes)
         rates = Rates(states_of(self.places, jobs_of(self.cells)))
-        found = forecast(rates, jobs, slots)
-        self.say(forecast_text(found, len(jobs), slots, self.request.price))
+        jobs = [job for job in jobs if job.key not in there]
+        self.say(forecast_text(forecast(rates, jobs, slots), len(jobs), slots, self.request.price))
         self.say(
             f"{plural(cores, 'core')} for each process; runs in {self.request.runs}, tables in {self.places.folder}"
         )
@@ -101,14 +110,16 @@ class Course:
         if self.request.ray is not None:
             from stacq.study.cluster import Cluster  # loads Ray
 
-            return Cluster.at(self.request.ray, self.places, self.request.cores, self.request.gpu)
+            return Cluster.at(self.request.ray, self.places, self.request.cores, self.request.gpu, self.request.store)
         cells = [job.cell for job in jobs if job.kind == "cell"]
         slots, cores = places_for(cells, self.request.cores, self.request.processes)
         return Local(self.places, slots, cores)
 
     def write_tables(self) -> None:
         """Tables, curves, records and the page, of what is there; what is missing is named."""
-        from stacq.study.tables import write_all
+        from stacq.study.tables import gathered, recorded, write_all
 
-        for path in write_all(self.study, self.cells, self.places):
+        records = self.request.records
+        given = gathered(self.cells, self.places) if records is None else recorded(self.cells, read_records(records))
+        for path in write_all(self.study, self.cells, self.places, *given):
             self.say(f"written: {path}")

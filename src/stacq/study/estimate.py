@@ -2,13 +2,11 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from stacq import algos
-from stacq.algos.settings import changed, preset, recommended
-from stacq.pipeline.options import RECOMMENDED
+from stacq.pipeline.plan import preset_of
 from stacq.study.cells import Cell
 from stacq.study.jobs import Job
 from stacq.study.states import Places, State, read_state
@@ -57,17 +55,8 @@ def _kind(cell: Cell) -> tuple[str, ...]:
 
 def _steps(cell: Cell) -> int:
     """All updates of a run, as its plan would count them."""
-    options, name = cell.options, cell.source.known_as or cell.source.name
-    algorithm = algos.find(options.algorithm)
-    variant = recommended(algorithm, name) if options.variant == RECOMMENDED else options.variant
-    config = preset(algorithm, name, variant=variant, small=options.small).config
-    if options.steps is not None:
-        config = type(config)(**{**_values(config), **dict.fromkeys(algorithm.counts, options.steps)})
-    return total_steps(algorithm.phases(changed(config, tuple(options.settings))))
-
-
-def _values(config: Any) -> dict[str, Any]:
-    return {name: getattr(config, name) for name in asdict(config)}
+    config = preset_of(cell.options, cell.source.full_name).config
+    return total_steps(algos.find(cell.options.algorithm).phases(config))
 
 
 def states_of(places: Places, jobs: Iterable[Job]) -> dict[str, tuple[Job, State]]:

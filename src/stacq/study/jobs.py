@@ -8,9 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Literal
 
 from stacq import algos
-from stacq.algos.settings import changed, preset, recommended
 from stacq.pipeline.models import recipe_for
-from stacq.pipeline.options import RECOMMENDED
+from stacq.pipeline.plan import preset_of
 from stacq.pipeline.stages import Stage, with_actions, with_dynamics, with_sets
 from stacq.study.cells import Cell
 
@@ -54,16 +53,14 @@ def _chain(cell: Cell) -> Iterator[tuple[Kind, str]]:
     yield "data", f"data-{data}-{_digest(cell.source)}"
     algorithm = algos.find(cell.options.algorithm)
     if algorithm.needs.reachable:
-        name = cell.source.known_as or cell.source.name
+        name = cell.source.full_name
         small = cell.options.small
         recipe = str(cell.stages.dynamics or cell.stages.dynamics_preset or recipe_for(name, small=small))
         parts = [cell.source, cell.options.top, recipe]
         yield "dynamics", f"dynamics-{data}-{_slug(recipe)}-{_digest(parts)}"
         parts.append(asdict(cell.stages.reach))
         yield "sets", f"sets-{data}-{_digest(parts)}"
-        variant = cell.options.variant
-        variant = recommended(algorithm, name) if variant == RECOMMENDED else variant
-        config = changed(preset(algorithm, name, variant=variant, small=small).config, cell.options.settings)
+        config = preset_of(cell.options, name).config
         if algorithm.needs.leading_actions(config):
             yield "actions", f"actions-{data}-{_digest([*parts, cell.options.own_only])}"
     yield "cell", cell.key

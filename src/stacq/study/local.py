@@ -22,7 +22,7 @@ USUAL_ROWS = 1_000_000
 
 def memory_of(cell: Cell) -> int:
     """Bytes that a process of this cell may come to."""
-    info = recognised(cell.source.known_as or cell.source.name)
+    info = recognised(cell.source.full_name)
     _, _, size = cell.source.name.partition("@")
     digits = size.partition("+")[0]
     rows = int(digits) if digits.isdecimal() else (info.rows if info and info.rows else USUAL_ROWS)

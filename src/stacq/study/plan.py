@@ -32,6 +32,11 @@ class Source:
     name: str  # of a file, or of a known dataset
     known_as: str = ""  # the known dataset that a file is
 
+    @property
+    def full_name(self) -> str:
+        """What presets and published numbers are looked up by."""
+        return self.known_as or self.name
+
 
 @dataclass(frozen=True)
 class Method:

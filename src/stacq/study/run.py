@@ -36,6 +36,8 @@ class Request:
     """Say what would be done and how long it would take, and do nothing."""
     tables: bool = False
     """Write tables and page from what is there, and run nothing."""
+    records: Path | None = None
+    """Write tables and page from this file of records, such as one that a study left, and run nothing."""
     processes: int | None = None
     """Cells at once; by default as many as cores and memory allow."""
     cores: int | None = None
@@ -44,6 +46,9 @@ class Request:
     """Address of a Ray cluster that runs the jobs, such as auto (needs the ray extra)."""
     gpu: float | None = None
     """Share of a GPU for each process on a Ray cluster; by default a sixth where it has any."""
+    store: str = ""
+    """With --ray, where machines share no files: a directory that all of them see, or a place that fsspec knows, such
+    as s3://bucket/folder."""
     print_commands: bool = False
     """Print a command for each job that is left, for array jobs of a cluster, and run nothing."""
     job: str | None = None
@@ -77,7 +82,7 @@ def study(request: Request) -> None:
         course.print_commands(_words(request))
     else:
         check_writable(course.places.folder / "table.md")
-        failed = 0 if request.tables else course.run()
+        failed = 0 if request.tables or request.records else course.run()
         course.write_tables()
         if failed:
             raise StudyFailed(f"{plural(failed, 'cell')} failed, see above and {course.places.folder / 'logs'}")
@@ -94,6 +99,8 @@ def check_request(request: Request) -> None:
     for name, value, most in bounds:
         if value is not None:
             check_whole(f"{name} {value}", value, 1, most, where="stacq study", fix="choose another, or leave it out")
+    if request.store and request.ray is None:
+        raise InputError("a store was named", where="stacq study", expected="--ray with it", fix="leave --store out")
     for name, number in (("--gpu", request.gpu), ("--price", request.price)):
         if number is not None and not (math.isfinite(number) and number >= 0):
             raise InputError(

@@ -40,9 +40,29 @@ def gathered(cells: Sequence[Cell], places: Places) -> tuple[list[Record], list[
     return records, missing
 
 
-def write_all(study: Study, cells: Sequence[Cell], places: Places) -> list[Path]:
+def recorded(cells: Sequence[Cell], records: Sequence[Record]) -> tuple[list[Record], list[Missing]]:
+    """What a file of records says of the cells."""
+    wanted = {_place(cell) for cell in cells}
+    found = [record for record in records if (record["dataset"], record["method"]) in wanted]
+    known = {
+        (record["dataset"], record["method"], seed) for record in found for seed in (*record["seeds"], *record["lost"])
+    }
+    missing = [Missing(*_place(cell), "not among the records") for cell in cells if not known & _each_seed(cell)]
+    return found, missing
+
+
+def _place(cell: Cell) -> Place:
+    return cell.source.label, cell.label
+
+
+def _each_seed(cell: Cell) -> set[tuple[str, str, int]]:
+    return {(*_place(cell), seed) for seed in cell.seeds}
+
+
+def write_all(
+    study: Study, cells: Sequence[Cell], places: Places, records: Sequence[Record], missing: Sequence[Missing]
+) -> list[Path]:
     """Everything, each file whole or not at all; the paths."""
-    records, missing = gathered(cells, places)
     contents = contents_of(study, cells, records, missing)
     texts = {
         "records.jsonl": lines_of(records),
@@ -67,7 +87,7 @@ def contents_of(study: Study, cells: Sequence[Cell], records: Sequence[Record], 
         entries=entries_of(records),
         missing=missing,
         published=study.published,
-        names={cell.source.label: cell.source.known_as or cell.source.name for cell in cells},
+        names={cell.source.label: cell.source.full_name for cell in cells},
     )
 
 
