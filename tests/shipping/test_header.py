@@ -55,8 +55,8 @@ def test_the_function_acts_as_in_numpy(policy: Policy) -> None:
     np.testing.assert_allclose(compiled(policy)(rows), policy(rows), rtol=0, atol=CLOSE)
 
 
-def test_trained_networks_are_about_as_exact_as_in_numpy() -> None:
-    """NumPy sums in blocks and this one number after the other: its errors may be a few times as large."""
+def test_trained_networks_are_as_exact_as_in_numpy() -> None:
+    """Their weights are large, so float32 itself leaves errors above 1e-6; the header makes none that are greater."""
     actor = load_behaviour("hopper", "medium")
     policy = gaussian_policy(actor.weights, actor.biases)
     act = compiled(policy)
@@ -64,7 +64,7 @@ def test_trained_networks_are_about_as_exact_as_in_numpy() -> None:
         rows = (scale * np.random.default_rng(0).standard_normal((300, policy.observation_size))).astype(np.float32)
         true = exact(network_of(policy, ""), rows)
         ours, theirs = np.abs(policy(rows) - true).max(), np.abs(act(rows) - true).max()
-        assert theirs <= CLOSE + 4 * ours, scale
+        assert theirs <= CLOSE + 2 * ours, scale
 
 
 def test_an_observation_that_is_no_number_is_refused() -> None:

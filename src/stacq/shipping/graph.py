@@ -1,7 +1,7 @@
 """Policies as ONNX graphs, written node by node; neither PyTorch nor TensorFlow takes part.
 
-Opset 13 with IR version 7 is the oldest pair that has every operator needed here in its present form. Runtimes from
-December 2020 on read it, and tools that quantise ask for opset 13 at least. Later opsets would add nothing.
+Opset 13 with IR version 7 is read by runtimes from December 2020 on. From there on the operators used here have the
+same inputs in all later opsets, and quantisation per channel begins with it: a newer one would add nothing.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Policies as one C header: weights as constant arrays, and one function that acts. C99 and its math library suffice.
 
-Every sum is made in float, in the order of the inputs. NumPy sums in blocks, so the last bits may differ.
+Sums are made in float, of eight products at a time: one after the other, as many as a wide layer has lose several
+bits. NumPy has blocks of its own, so the last bits may differ.
 """
 
 import json
@@ -18,15 +19,22 @@ PER_LINE, LINE = 8, 200
 NOT_IN_COMMENTS = re.compile(r"[^A-Za-z0-9 _.,:;+()\[\]{}<>=\"'#@&/-]")  # nothing that ends a comment or starts one
 
 LAYER = """\
-/* outputs = inputs weights + bias; the weights lie row by row, one row for each input. */
+/* y = x weights + bias; the weights lie row by row, one row for each input. Eight products at a time are more exact
+   than one after the other, and faster. */
 static inline void {name}_layer(const float *x, int inputs, const float *weights, const float *bias, int outputs,
     float *y)
 {{
-    int i, j;
-    for (j = 0; j < outputs; ++j) y[j] = 0.0f;
-    for (i = 0; i < inputs; ++i)
-        for (j = 0; j < outputs; ++j) y[j] += x[i] * weights[i * outputs + j];
-    for (j = 0; j < outputs; ++j) y[j] += bias[j];
+    int i, j, n = outputs;
+    for (j = 0; j < n; ++j) y[j] = 0.0f;
+    for (i = 0; i + 8 <= inputs; i += 8, x += 8, weights += 8 * n)
+        for (j = 0; j < n; ++j)
+            y[j] += ((x[0] * weights[j] + x[1] * weights[n + j])
+                  +  (x[2] * weights[2 * n + j] + x[3] * weights[3 * n + j]))
+                  + ((x[4] * weights[4 * n + j] + x[5] * weights[5 * n + j])
+                  +  (x[6] * weights[6 * n + j] + x[7] * weights[7 * n + j]));
+    for (; i < inputs; ++i, ++x, weights += n)
+        for (j = 0; j < n; ++j) y[j] += *x * weights[j];
+    for (j = 0; j < n; ++j) y[j] += bias[j];
 }}
 """
 ACT = """\
