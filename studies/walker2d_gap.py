@@ -3,7 +3,7 @@
     python studies/walker2d_gap.py --actors d4rl_medium.npz:walker2d --minutes 25
 
 Records 300,000 rows of the policy in `--actors` and as many of the package's medium policy, fits dynamics to both by
-two recipes, and trains the runs of `RUNS` on them, several at once, as `all_runs.py` does it. Given again it goes on.
+two recipes, and trains the runs of `RUNS` on them, several at once, as `at_once.py` does it. Given again it goes on.
 Lines of results are gathered in `OUT/training.jsonl`, with the data, the recipe and the precision of each.
 
 `float32` is `--precision float32` of `stacq train`.
@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from all_runs import Queue, gather, share_gpu, stop_sharing, work
+from at_once import Queue, gather, share_gpu, stop_sharing, work
 from locomotion import RESULTS, RUNS, add, summary, table
 
 from stacq import ConsoleReporter, Dataset, algos, load

@@ -231,7 +231,7 @@ def test_published_settings(name: str) -> None:
     found = cfg.horizon, cfg.channels, cfg.attention, cfg.guide_scale, cfg.guide_until
     assert found == LOCOMOTION[name]
     assert (cfg.steps, cfg.value_steps, cfg.batch, cfg.learning_rate) == (10**6, 200_000, 64, 2e-4)
-    assert (cfg.noise_steps, cfg.plans, cfg.guide_steps, cfg.warm_steps) == (20, 64, 2, 0)
+    assert (cfg.noise_steps, cfg.plans, cfg.guide_steps, cfg.warm_steps) == (20, 64, 2, 20)
     assert (cfg.action_weight, cfg.return_discount, cfg.fall_cost, cfg.scaling) == (10, 0.997, 100, "gaussian")
     assert (cfg.ema_decay, cfg.ema_every, cfg.ema_start, cfg.goal) == (0.995, 10, 2_000, False)
 
@@ -245,7 +245,7 @@ def test_presets_can_be_planned_with() -> None:
             for small in (False, True):
                 cfg: Config = preset(described, name, variant=variant, small=small).config
                 check_planning(diffuser.planning(cfg))
-                assert cfg.goal == (variant == "goal") and (cfg.warm_steps > 0) >= (variant == "warm")
+                assert cfg.goal == (variant == "goal") and (cfg.warm_steps < cfg.noise_steps) >= (variant == "warm")
 
 
 GOALS = ("antmaze-umaze-v2", "stacq/pointmaze-medium-v0", "stacq/maze-stitching-v0")

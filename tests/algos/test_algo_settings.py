@@ -158,9 +158,12 @@ def test_in_mazes_the_published_variant_keeps_the_published_equations() -> None:
 
 
 def test_small_ones_are_evaluated_now_and_then() -> None:
+    """Those whose policies take long to act less often."""
     for algorithm in algos.BUILT_IN:
+        usual = (5, 5) if algorithm == "diffuser" else (200, 20)
         for name in ("mine", "hopper-medium-v2", "antmaze-umaze-v2"):
-            assert (preset(algorithm, name).evaluations, preset(algorithm, name, small=True).evaluations) == (200, 20)
+            found = preset(algorithm, name).evaluations, preset(algorithm, name, small=True).evaluations
+            assert found == usual
 
 
 def test_small_ones_are_smaller_and_keep_what_belongs_to_the_dataset() -> None:

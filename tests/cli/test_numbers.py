@@ -31,6 +31,7 @@ COMMANDS = (  # an option, and a command that it would end in hours, if at all
     (("reach", *SOURCE), ("--reach-seed", "--actions", "--cap")),
     (TRAIN, ("--seeds", "--first-seed", "--steps", "--episodes")),
     (("run", *SOURCE, "--out", "runs"), ("--seeds", "--steps")),
+    (("study", "smoke"), ("--seeds", "--processes", "--cores")),
     (("maze",), ("--steps-reach",)),
 )
 OPTIONS = [(command, option) for command, options in COMMANDS for option in options]

@@ -31,7 +31,7 @@ class Config:
     plans: int = field(default=64, metadata=STATIC)  # drawn for one decision
     guide_steps: int = field(default=2, metadata=STATIC)  # pushes per step of the noise
     guide_until: int = field(default=2, metadata=STATIC)  # no pushes below this step of the noise
-    warm_steps: int = field(default=0, metadata=STATIC)  # of noise on the last plan; 0: every plan from noise alone
+    warm_steps: int = field(default=20, metadata=STATIC)  # of noise on the last plan; `noise_steps`: noise alone
     scaling: Literal["gaussian", "limits"] = field(default="gaussian", metadata=STATIC)
     goal: bool = field(default=False, metadata=STATIC)  # windows end at a known state, and plans where tasks ended
     fall_cost: float = field(default=100.0, metadata=STATIC)  # of the last reward where an episode ends the task
@@ -216,7 +216,12 @@ ALGORITHM = Algorithm(
     },
     variants={
         "paper": PAPER,
-        "warm": Variant("plans begin with the last one, half noisy", {"warm_steps": 10}, {"warm_steps": 3}),
+        "warm": Variant(
+            "plans begin with the last one, half noisy",
+            {"warm_steps": 10},
+            small={"warm_steps": 3},
+            by_family={"plane-maze": {"warm_steps": 3}},
+        ),
         "goal": Variant(
             "plans end where tasks ended, without a guide",
             {"goal": True, "guide_scale": 0.0, "scaling": "limits", "fall_cost": 0.0},
@@ -244,7 +249,7 @@ ALGORITHM = Algorithm(
         "scaling": "limits",
         "fall_cost": 0.0,
         "return_discount": 0.99,
-        "guide_scale": 0.1,
+        "guide_scale": 10.0,
         "learning_rate": 1e-3,
     },
     evaluations=5,

@@ -54,6 +54,7 @@ class Config:
     batch: int = field(default=256, metadata=STATIC)
     hidden: tuple[int, ...] = field(default=(256, 256), metadata=STATIC)
     critics: int = field(default=2, metadata=STATIC)
+    layer_norm: bool = field(default=False, metadata=STATIC)  # in the critics
     model_hidden: tuple[int, ...] = field(default=(200, 200, 200, 200), metadata=STATIC)
     members: int = field(default=7, metadata=STATIC)
     elites: int = field(default=5, metadata=STATIC)  # members that are used, the best on held-out rows
@@ -96,7 +97,7 @@ def init(key: jax.Array, sizes: Sizes, cfg: Config) -> State:
     s, a = sizes
     model = init_gaussian_ensemble(k_model, cfg.members, s + a, cfg.model_hidden, 1 + s)
     actor = glorot(init_mlp(k_actor, (s, *cfg.hidden, 2 * a)))
-    critic = glorot(init_ensemble(k_critic, cfg.critics, (s + a, *cfg.hidden, 1)))
+    critic = glorot(init_ensemble(k_critic, cfg.critics, (s + a, *cfg.hidden, 1), layer_norm=cfg.layer_norm))
     slow, fast = optax.adam(cfg.actor_rate), optax.adam(cfg.learning_rate)
     zero = jnp.asarray(0, jnp.int32)
     capacity = cfg.rounds_kept * cfg.rollout_length * cfg.elites * block(cfg.rollouts, cfg.elites)
@@ -112,9 +113,6 @@ def init(key: jax.Array, sizes: Sizes, cfg: Config) -> State:
     )
 
 
-# The model, by likelihood alone
-
-
 def fit_model(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     """A step of maximum likelihood, until no member has improved for too many epochs; the last step settles."""
     del batch
@@ -128,16 +126,10 @@ def elites_of(model: GaussianEnsemble, cfg: Config) -> GaussianEnsemble:
     return chosen_members(model, slice(0, cfg.elites))
 
 
-# The policy, cloned
-
-
 def clone(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
     del world, key
     actor, metrics = descend(state.actor, lambda net: clone_loss(net, batch), optax.adam(cfg.actor_rate))
     return state._replace(actor=actor), metrics
-
-
-# The agent: soft actor-critic on data and imagined rows
 
 
 def _roll_out(pool: Pool, model: GaussianEnsemble, actor: MLP, world: World, key: jax.Array, cfg: Config) -> Pool:
@@ -177,9 +169,6 @@ def update_agent(state: State, batch: Batch, world: World, key: jax.Array, cfg: 
         clock=state.clock + 1,
     )
     return state, metrics | more | last
-
-
-# The adversary: the model against the policy
 
 
 def adversarial_loss(
@@ -265,8 +254,11 @@ SMALL: Settings = {
     "model_hidden": (128, 128),
     "members": 5,
     "elites": 3,
-    "rollouts": 5_000,
-    "actor_rate": 3e-4,
+    "layer_norm": True,
+    "rollouts": 500,
+    "rollout_every": 100,
+    "rounds_kept": 10,
+    "entropy_weight": 0.02,
 }
 MAZE: Settings = {
     **SMALL,
@@ -275,7 +267,8 @@ MAZE: Settings = {
     "clone_steps": 2_000,
     "hidden": (64, 64),
     "model_hidden": (64, 64),
-    "rollouts": 2_000,
+    "rollouts": 200,
+    "rollout_every": 50,
     "tau": 0.05,
     "learning_rate": 1e-3,
     "actor_rate": 1e-3,

@@ -14,7 +14,7 @@ import tyro
 from tyro.conf import subcommand
 
 from stacq.cli.data import Data, DataVerb
-from stacq.cli.learn import DynamicsGroup, FitDynamics, Reach, RunAll, Train
+from stacq.cli.learn import DynamicsGroup, FitDynamics, Reach, RunAll, Study, Train
 from stacq.cli.ship import Export
 from stacq.cli.show import Algorithms, Evaluate, Maze, ReportPage
 from stacq.core.errors import InputError
@@ -23,6 +23,7 @@ from stacq.core.printable import printable_lines
 Verb = (
     Annotated[RunAll, subcommand("run")]
     | Annotated[Train, subcommand("train")]
+    | Annotated[Study, subcommand("study")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[ReportPage, subcommand("report")]
     | Annotated[Export, subcommand("export")]
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from stacq.core.surroundings import check_here, check_memory, memory_error
     from stacq.core.workers import WorkerFailed
     from stacq.evaluation.rollouts import EvaluationFailed
-    from stacq.runs.failed import TrainingFailed
+    from stacq.runs.failed import StudyFailed, TrainingFailed
 
     stopped = f"stopped; {getattr(verb, 'STOPPED', 'nothing was written')}"
     try:
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             verb.run()
     except InputError as error:
         _fail(f"error: {error}", 2)
-    except (EvaluationFailed, TrainingFailed) as error:
+    except (EvaluationFailed, StudyFailed, TrainingFailed) as error:
         _fail(f"error: {error}", 1)
     except WorkerFailed as error:
         _fail(f"error: {error.summary}\n{error.details}".rstrip(), 1)

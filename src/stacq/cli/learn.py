@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tyro.conf import OmitArgPrefixes, Positional
 
 from stacq.cli.shared import KEPT_RUN, Bounds, Stated
 from stacq.core.errors import InputError
 from stacq.pipeline.options import Comparison, Options, RecipeName, Stages
+from stacq.study.run import Request
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class RunAll:
 class Train:
     """Train policies on a dataset; dynamics and reachable sets are made first where the algorithm needs them.
 
-    The same command goes on with a run that was stopped.
+    The same command goes on with a run that was stopped. A setting with several values, `--set alpha=1,5`, is a sweep:
+    one run for each.
     """
 
     source: Positional[str]
@@ -52,16 +54,15 @@ class Train:
         from stacq.data.load import load
         from stacq.pipeline.console import ConsoleReporter
         from stacq.pipeline.train import train
+        from stacq.study.sweep import swept, train_swept
 
-        train(
-            load(self.source, conventions=self.bounds.conventions),
-            self.options,
-            self.stages,
-            out=self.out,
-            workers=self.workers,
-            tensorboard=self.tensorboard,
-            reporter=ConsoleReporter(),
-        )
+        dataset, reporter = load(self.source, conventions=self.bounds.conventions), ConsoleReporter()
+        how: dict[str, Any] = {"workers": self.workers, "tensorboard": self.tensorboard}
+        runs = swept(self.options)
+        if len(runs) > 1:
+            train_swept(dataset, runs, self.stages, out=self.out, reporter=reporter, **how)
+        else:
+            train(dataset, self.options, self.stages, out=self.out, reporter=reporter, **how)
 
 
 @dataclass(frozen=True)
@@ -118,3 +119,17 @@ class Reach:
 
         dataset = load(self.source, conventions=self.bounds.conventions)
         reach_dataset(dataset, self.stages, self.picture, ConsoleReporter())
+
+
+@dataclass(frozen=True)
+class Study:
+    __doc__ = Request.__doc__
+
+    request: OmitArgPrefixes[Request]
+    LEARNS: ClassVar[bool] = True
+    STOPPED: ClassVar[str] = "finished cells and the last checkpoints are kept; the same command goes on from there"
+
+    def run(self) -> None:
+        from stacq.study.run import study
+
+        study(self.request)

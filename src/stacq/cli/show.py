@@ -52,21 +52,16 @@ class ReportPage:
     """One page about one or several runs: curves, tables, comparisons. It opens offline."""
 
     runs: Positional[tuple[Path, ...]]
-    """Run directories; files among them are passed over, and so is a run that is named again."""
+    """Run directories, or folders of them. Files among them are passed over, and so is a run that is named again."""
     out: Path = Path("report.html")
     title: str = "Training runs"
 
     def run(self) -> None:
-        from stacq.core.files import exists
-        from stacq.report.page import write_page
-        from stacq.runs.summary import read_run
+        from stacq.report.folders import write_report
 
         if not self.runs:
             raise InputError("no run was named", where="stacq report", expected="run directories", fix="name one")
-        found = [each for each in self.runs if not exists(each) or each.is_dir()]  # `runs/*` names pages as well
-        once = {each.resolve(): each for each in found or self.runs}.values()
-        page = write_page(self.out, [read_run(directory) for directory in once], title=self.title)
-        tell(f"page: {page}")
+        tell(f"page: {write_report(self.out, self.runs, title=self.title)}")
 
 
 @dataclass(frozen=True)

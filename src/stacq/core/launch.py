@@ -12,23 +12,23 @@ START = """
 import sys
 from importlib.util import module_from_spec, spec_from_file_location
 
-spec = spec_from_file_location("stacq", sys.argv[1])  # the very one of the parent, wherever that found it
+spec = spec_from_file_location("stacq", sys.argv.pop(1))  # the very one of the parent, wherever that found it
 sys.modules["stacq"] = module_from_spec(spec)
 sys.path[:] = sys.argv[2:]
-del sys.argv[1:]
+del sys.argv[2:]
 spec.loader.exec_module(sys.modules["stacq"])
 
-from stacq.core.workers import serve
+from importlib import import_module
 
-serve()
+import_module(sys.argv.pop(1)).serve()
 """
 HERE = ("", os.curdir)  # what the working directory is called in `sys.path`
 
 
-def worker_command() -> list[str]:
-    """Program and arguments; the worker serves on its standard input and output."""
+def worker_command(serving: str = "stacq.core.workers") -> list[str]:
+    """Program and arguments; the worker calls `serve` of a module, on its standard input and output."""
     package = Path(__file__).parents[1] / "__init__.py"
-    return [sys.executable, *_isolation(), "-c", START, str(package), *module_paths()]
+    return [sys.executable, *_isolation(), "-c", START, str(package), serving, *module_paths()]
 
 
 def module_paths() -> list[str]:

@@ -160,8 +160,13 @@ def made_dynamics(dataset: Dataset, stages: Stages, *, small: bool = False, repo
 
 
 def usual_recipe(dataset: Dataset, *, small: bool = False) -> str:
+    """The recipe of dynamics for which none is named."""
+    return recipe_for(dataset.name, small=small)
+
+
+def recipe_for(name: str, *, small: bool = False) -> str:
     """AntMaze's states are learned from as they are, and the dynamics decide about that."""
-    as_they_are = family_of(dataset.name) == "antmaze"
+    as_they_are = family_of(name) == "antmaze"
     if small:
         return "small-antmaze" if as_they_are else "small"
     return "paper-antmaze" if as_they_are else "default"

@@ -38,20 +38,29 @@ __all__ = [
 ]
 
 
-def write_page(path: Path, runs: Sequence[RunSummary], *, title: str, maze: MazePicture | None = None) -> Path:
-    """Write the page about `runs`, whole or not at all."""
+def write_page(
+    path: Path,
+    runs: Sequence[RunSummary],
+    *,
+    title: str,
+    maze: MazePicture | None = None,
+    first: Sequence[Section] = (),
+) -> Path:
+    """Write the page about `runs`, whole or not at all; sections of the caller's own come first."""
     path = Path(path)
-    write_text(path, page_text(runs, title=title, maze=maze))
+    write_text(path, page_text(runs, title=title, maze=maze, first=first))
     return path
 
 
-def page_text(runs: Sequence[RunSummary], *, title: str, maze: MazePicture | None = None) -> str:
+def page_text(
+    runs: Sequence[RunSummary], *, title: str, maze: MazePicture | None = None, first: Sequence[Section] = ()
+) -> str:
     """The page as text."""
     if not runs and maze is None:
         raise InputError("no runs", where="report", expected="at least one run", fix="give one or more run directories")
     shown = arranged(runs)
     slots = palette(dict.fromkeys(_maze_labels(maze) if maze else (), "") | {run.label: run.algorithm for run in shown})
-    sections = [section for section in _sections(shown, maze, slots) if section is not None]
+    sections = [*first, *(section for section in _sections(shown, maze, slots) if section is not None)]
     style, script = _asset("page.css"), _asset("page.js")
     return Template(_asset("page.html")).substitute(
         policy=f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'",

@@ -3,3 +3,7 @@
 
 class TrainingFailed(RuntimeError):
     """No seed is left to train."""
+
+
+class StudyFailed(RuntimeError):
+    """Some cells of a study failed; the others are done."""

@@ -63,28 +63,38 @@ class Aggregate:
 def read_run(directory: Path, label: str | None = None) -> RunSummary:
     """What a run directory holds so far: of an unfinished run, everything that was written whole."""
     directory = Path(directory)
-    config = _json(directory / "config.json")
-    if config is None:
-        raise _no_run(directory, "there is no config.json" if directory.is_dir() else "there is no such directory")
+    run = run_of(directory, label)
     records = read_records(directory) if (directory / "records.csv").exists() else []
-    algorithm = str(config.get("algorithm") or (records[0].algorithm if records else ""))
-    dataset = str(config.get("dataset") or (records[0].dataset if records else ""))
-    chosen = label or config.get("label") or algorithm or directory.name
-    return RunSummary(
-        label=str(chosen),
+    algorithm = run.algorithm or (records[0].algorithm if records else "")
+    return replace(
+        run,
+        label=run.label or algorithm or directory.name,
         algorithm=algorithm,
-        dataset=dataset,
-        config=config,
+        dataset=run.dataset or (records[0].dataset if records else ""),
         environment=_json(directory / "environment.json") or {},
-        seeds=_seeds(config.get("seeds")),
         records=records,
         metrics=read_metrics(directory) if (directory / "metrics.jsonl").exists() else [],
         reach=_json(directory / "reach.json"),
         dynamics=_json(directory / "dynamics.json"),
-        name=directory.name,
         stopped=_stopped(directory / "log.txt"),
-        wanted=0 if (directory / RESULT).exists() else _count(config.get("total_steps")),
+        wanted=0 if (directory / RESULT).exists() else _count(run.config.get("total_steps")),
         lost=_seeds((_json(directory / RESULT) or {}).get("lost")),
+    )
+
+
+def run_of(directory: Path, label: str | None = None) -> RunSummary:
+    """What its configuration says of it, and nothing that it measured."""
+    config = _json(directory / "config.json")
+    if config is None:
+        raise _no_run(directory, "there is no config.json" if directory.is_dir() else "there is no such directory")
+    algorithm = str(config.get("algorithm") or "")
+    return RunSummary(
+        label=str(label or config.get("label") or algorithm),
+        algorithm=algorithm,
+        dataset=str(config.get("dataset") or ""),
+        config=config,
+        seeds=_seeds(config.get("seeds")),
+        name=directory.name,
     )
 
 

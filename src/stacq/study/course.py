@@ -1,0 +1,114 @@
+"""A study on its way: its cells and jobs, what is known of them, and what is done next."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from stacq.core.terminal import Console
+from stacq.report.tables import plural
+from stacq.runs.failed import StudyFailed
+from stacq.study.cells import Cell, cells_of, only
+from stacq.study.commands import commands
+from stacq.study.estimate import Rates, forecast, forecast_text, states_of
+from stacq.study.execute import Executor, execute
+from stacq.study.jobs import Job, jobs_of
+from stacq.study.local import Local, places_for
+from stacq.study.plan import Study
+from stacq.study.run import Request, folder, unknown_job
+from stacq.study.schedule import Schedule
+from stacq.study.states import Places, is_done, read_state
+from stacq.study.work import Task, do
+
+MOST_SHOWN = 40  # cells of a dry run, one by one
+
+
+@dataclass(frozen=True)
+class Course:
+    """A study with everything that was asked of it."""
+
+    study: Study
+    request: Request
+    console: Console
+    cells: Sequence[Cell]
+    places: Places
+
+    @classmethod
+    def of(cls, study: Study, request: Request, console: Console) -> "Course":
+        cells = only(cells_of(study), request.only) if request.only else cells_of(study)
+        return cls(study, request, console, cells, Places(folder(study, request), request.runs))
+
+    def say(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True)
+
+    def left(self) -> list[Job]:
+        """Jobs of the cells that are not done; stages that only finished cells need are not among them."""
+        cells = [job for job in jobs_of(self.cells) if job.kind == "cell" and not is_done(self.places, job)]
+        return [job for job in jobs_of(job.cell for job in cells) if not is_done(self.places, job)]
+
+    def describe(self) -> None:
+        """The cells, which of them exist, and how long the others would take."""
+        jobs = self.left()
+        waiting = {job.key for job in jobs}
+        self.say(f"{self.study.title}: {plural(len(self.cells), 'cell')}, scale {self.study.scale}")
+        for cell in self.cells[:MOST_SHOWN]:
+            self.say(f"  {'to do' if cell.key in waiting else 'done '}  {cell.title}{self._last(cell)}")
+        if len(self.cells) > MOST_SHOWN:
+            self.say(f"  ... and {len(self.cells) - MOST_SHOWN:,} more")
+        done = sum(cell.key not in waiting for cell in self.cells)
+        stages = sum(job.kind != "cell" for job in jobs)
+        self.say(f"{done} of {plural(len(self.cells), 'cell')} done; {plural(stages, 'shared stage')} to make first")
+        slots, cores = places_for(list(self.cells), self.request.cores, self.request.processes)
+        rates = Rates(states_of(self.places, jobs_of(self.cells)))
+        found = forecast(rates, jobs, slots)
+        self.say(forecast_text(found, len(jobs), slots, self.request.price))
+        self.say(
+            f"{plural(cores, 'core')} for each process; runs in {self.request.runs}, tables in {self.places.folder}"
+        )
+
+    def _last(self, cell: Cell) -> str:
+        state = read_state(self.places, cell.key)
+        if state is None or state.state == "done":
+            return ""
+        return f" (failed before: {state.reason.splitlines()[0] if state.reason else 'no reason was given'})"
+
+    def print_commands(self, words: Sequence[str]) -> None:
+        for line in commands(self.left(), words):
+            print(line)
+
+    def do_one(self, key: str) -> None:
+        """One job in this process, for whoever schedules by himself."""
+        jobs = {job.key: job for job in jobs_of(self.cells)}
+        if key not in jobs:
+            raise unknown_job(key)
+        state = do(Task(jobs[key], self.places, self.request.cores or 1))
+        if state.state == "failed":
+            raise StudyFailed(f"{jobs[key].title}: {state.reason}")
+
+    def run(self) -> int:
+        """All that is left; how many cells failed."""
+        jobs = self.left()
+        done = len(self.cells) - sum(job.kind == "cell" for job in jobs)
+        self.say(f"{self.study.title}: {plural(len(self.cells), 'cell')}, {done} done before")
+        if not jobs:
+            return 0
+        executor = self.executor(jobs)
+        self.say(f"{executor.about}; logs in {self.places.folder / 'logs'}")
+        schedule = Schedule(jobs)
+        execute(schedule, executor, self.say)
+        return sum(schedule.jobs[key].kind == "cell" for key in schedule.failed)
+
+    def executor(self, jobs: Sequence[Job]) -> Executor:
+        """This machine, or a cluster."""
+        if self.request.ray is not None:
+            from stacq.study.cluster import Cluster  # loads Ray
+
+            return Cluster.at(self.request.ray, self.places, self.request.cores, self.request.gpu)
+        cells = [job.cell for job in jobs if job.kind == "cell"]
+        slots, cores = places_for(cells, self.request.cores, self.request.processes)
+        return Local(self.places, slots, cores)
+
+    def write_tables(self) -> None:
+        """Tables, curves, records and the page, of what is there; what is missing is named."""
+        from stacq.study.tables import write_all
+
+        for path in write_all(self.study, self.cells, self.places):
+            self.say(f"written: {path}")
