@@ -1,5 +1,6 @@
 """What an export writes where, and what it refuses before it writes anything."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,16 @@ def test_a_file_that_is_there_is_kept_unless_forced() -> None:
     assert Path("policy.h").read_text() == "mine"
     export(mlp(4), "policy.h", force=True)
     assert "policy_act" in Path("policy.h").read_text()
+
+
+@pytest.mark.parametrize("format", ["onnx", "c"])
+def test_a_run_whose_names_are_no_text_is_exported(format: Any) -> None:
+    """Its files may come from elsewhere: half of a surrogate pair is allowed in JSON and in no other text."""
+    mlp(4).save("run/policies/seed-0.safetensors")
+    config = {"label": "\ud800 */", "dataset": "\udcff\n", "env": None, "seeds": [0], "total_steps": 1}
+    Path("run/config.json").write_text(json.dumps(config))
+    Path("run/result.json").write_text("{}")
+    assert export("run", format=format).stat().st_size > 100
 
 
 @pytest.mark.parametrize("format", ["onnx", "c"])

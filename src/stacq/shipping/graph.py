@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from stacq.core.errors import InputError
+from stacq.core.files import spelt
 from stacq.core.types import Array, Float32s
 from stacq.policies import ChosenPolicy, GaussianPolicy, Layers, MLPPolicy, Policy, Space
 from stacq.policies.networks import Activation
@@ -82,7 +83,7 @@ def _value(onnx: Any, name: str, shape: Sequence[int]) -> Any:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return spelt(value) if isinstance(value, str) else json.dumps(value)
 
 
 def _add_action(graph: Graph, policy: Policy, seen: str, *, sample: bool) -> list[int]:
