@@ -52,6 +52,8 @@ OUTPUTS = (
     "out.png",
     "out.svg",
     "out.pdf",
+    "out.h",
+    "out.onnx",
     "a/b/c/out.hdf5",
     f"{LONG}.hdf5",
     "x" * 252 + ".h5",

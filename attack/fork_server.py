@@ -37,6 +37,7 @@ PRELOADED = (
     "stacq.tabular.command",
     "stacq.tabular.figures",
     "stacq.runs.finished",
+    "stacq.shipping.export",
     "attack.hostile",
 )
 ORPHAN_SECONDS = 10.0

@@ -33,6 +33,8 @@ JOBS = (
     Job("report", ("report", "run", "--out", "page.html"), ("work/run",), quick=True),
     Job("download", ("data", "download", DATASET, "--mirrors", "{server}"), quick=True),
     Job("evaluate", ("evaluate", "policy.safetensors", *SCORING), ("work/policy.safetensors",), quick=True, keeps=True),
+    Job("export", ("export", "policy.safetensors", "--format", "c"), ("work/policy.safetensors",), quick=True),
+    Job("export-onnx", ("export", "run", "--out", "policy.onnx"), ("work/run",)),
     Job("generate", ("data", "generate", "hopper-random", "--size", "100", "--workers", "1")),
     Job("train", TRAINED),
     Job("fit", FITTING, (LOGS,)),

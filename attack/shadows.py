@@ -21,7 +21,19 @@ from attack.verdict import Finding, Kind, Outcome
 
 SECONDS = 180.0
 OTHERS = ("sitecustomize", "usercustomize", "evilmod", "numpy", "h5py", "jax", "jaxlib", "numba", "llvmlite", "optax")
-MORE = ("gymnasium", "mujoco", "minari", "cloudpickle", "safetensors", "matplotlib", "rich", "tyro", "PIL")
+MORE = (
+    "gymnasium",
+    "mujoco",
+    "minari",
+    "cloudpickle",
+    "safetensors",
+    "matplotlib",
+    "rich",
+    "tyro",
+    "PIL",
+    "onnx",
+    "google",
+)
 BUILT_IN = frozenset(sys.builtin_module_names)
 SMALL = ("--steps", "4", "--seeds", "1", "--workers", "1", "--small", *TINY, "--episodes", "1")
 
@@ -70,6 +82,7 @@ CASES = (
     Case(("data", "convert", "logs.npz", "minari:mine/new-v0")),
     Case(("data", "generate", "hopper-random", "--size", "100", "--workers", "1")),
     Case(("report", "run")),
+    Case(("export", "run", "--format", "onnx")),
     Case(("maze", "maze.txt")),
     Case(("train", MAZE, "--algo", "bc", *SMALL)),
     Case(("evaluate", "run", "--episodes", "1", "--workers", "1"), evil_run),

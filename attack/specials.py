@@ -30,6 +30,7 @@ class Slot:
 
 INSPECT = ("data", "inspect")
 DOWNLOAD = ("data", "download", DATASET)
+EXPORT = ("export", "policy.safetensors", "--format", "c", "--force")
 SLOTS = (
     Slot("work/logs.npz", (*INSPECT, "logs.npz")),
     Slot("work/logs.hdf5", (*INSPECT, "logs.hdf5")),
@@ -39,6 +40,11 @@ SLOTS = (
     Slot("work/policy.safetensors", ("evaluate", "policy.safetensors", *SCORING)),
     Slot("work/run/policies/seed-0.safetensors", ("evaluate", "run", *SCORING)),
     Slot("work/run/policies", ("evaluate", "run", *SCORING)),
+    Slot("work/policy.safetensors", EXPORT),
+    *(
+        Slot(f"work/run/{name}", ("export", "run", "--format", "c"))
+        for name in ("config.json", "result.json", "policies")
+    ),
     *(
         Slot(f"work/run/{name}", command)
         for name in ("config.json", "result.json")
@@ -64,6 +70,8 @@ SLOTS = (
     Slot("home", ("data", "convert", "logs.npz", "minari:mine/new-v0"), output=True),
     Slot("work/out.hdf5", ("data", "convert", "logs.npz", "out.hdf5", "--force"), output=True),
     Slot("work/page.html", ("report", "run", "--out", "page.html"), output=True),
+    Slot("work/policy.h", EXPORT, output=True),
+    Slot("work/policy.onnx", ("export", "policy.safetensors", "--format", "onnx", "--force"), output=True),
     Slot("work/drawn", ("maze", "maze.txt", "--out", "drawn"), output=True),
     Slot("work/picture.png", (*INSPECT, "logs.npz", "--out", "picture.png"), output=True),
     Slot("work/scored", ("evaluate", "policy.safetensors", *SCORING), output=True),

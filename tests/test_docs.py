@@ -54,6 +54,37 @@ def test_a_policy_from_elsewhere_is_scored() -> None:
     assert len(said.strip("[]\n").split(", ")) == 4
 
 
+def test_a_policy_is_exported_and_run_as_the_page_about_robots_does() -> None:
+    """Python, onnxruntime and the compiled C program agree to the digits that are printed."""
+    import numpy as np
+
+    from stacq import Policy
+
+    page = ROOT / "docs" / "robot.md"
+    rng = np.random.default_rng(0)
+    Policy.from_mlp([rng.normal(size=(2, 8)), rng.normal(size=(8, 1))], [np.zeros(8), np.zeros(1)]).save(
+        "policy.safetensors"
+    )
+    shape, names, action = printed(blocks(page, "python")[1]).splitlines()
+    assert (shape, names) == ("(100, 1) True", '["angle", "speed"]')
+    Path("joint.c").write_text(blocks(page, "c")[0])
+    (command,) = re.findall(r"`(gcc [^`]+)`", page.read_text(encoding="utf-8"))
+    subprocess.run([*command.split(), "-Wall", "-Wextra", "-Werror", "-pedantic"], check=True, timeout=60)
+    assert subprocess.run(["./joint"], capture_output=True, text=True, check=True, timeout=60).stdout == f"{action}\n"
+
+
+@pytest.mark.slow
+def test_the_policy_for_a_robot_is_trained_within_its_bounds() -> None:
+    import numpy as np
+
+    from stacq import Policy
+
+    assert printed(blocks(ROOT / "docs" / "robot.md", "python")[0]) == ""
+    policy = Policy.load("policy.safetensors")
+    actions = policy(np.array([[0.8, 0.0], [-0.8, 0.0], [0.3, 0.0]]))[:, 0]
+    assert -2 <= actions[0] < actions[2] < 0 < actions[1] <= 2  # it pushes to zero, and harder from further away
+
+
 @pytest.mark.slow
 def test_dynamics_are_used_on_their_own() -> None:
     said = printed(blocks(ROOT / "docs" / "dynamics.md", "python")[0])

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from stacq.policies import Policy as Policy
     from stacq.reach.build import reachable_sets as reachable_sets
     from stacq.reach.config import ReachConfig as ReachConfig
+    from stacq.shipping.export import export as export
 
     __version__ = version("stacq")
 
@@ -51,6 +52,7 @@ _HOMES = {
     "Reporter": "stacq.pipeline.reporter",
     "Stages": "stacq.pipeline.options",
     "evaluate": "stacq.evaluation.rollouts",
+    "export": "stacq.shipping.export",
     "from_arrays": "stacq.data.border",
     "generate": "stacq.data.generate",
     "load": "stacq.data.load",

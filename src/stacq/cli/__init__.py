@@ -15,6 +15,7 @@ from tyro.conf import subcommand
 
 from stacq.cli.data import Data, DataVerb
 from stacq.cli.learn import DynamicsGroup, FitDynamics, Reach, RunAll, Study, Train
+from stacq.cli.ship import Export
 from stacq.cli.show import Algorithms, Evaluate, Maze, ReportPage
 from stacq.core.errors import InputError
 from stacq.core.printable import printable_lines
@@ -25,6 +26,7 @@ Verb = (
     | Annotated[Study, subcommand("study")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[ReportPage, subcommand("report")]
+    | Annotated[Export, subcommand("export")]
     | Annotated[Algorithms, subcommand("algos")]
     | Annotated[Maze, subcommand("maze")]
     | Annotated[Reach, subcommand("reach")]
