@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,12 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+# Their programs take half a minute to compile. The fast tests make one whole run of each, and slow ones do the rest.
+SLOW_TO_COMPILE = {"mbts", "diffuser", "rambo"}
+COMPILING = {"test_algo_contract", "test_resume", "test_stages", "test_train", "test_watchdog", "test_task"}
+COMPILED_PROGRAMS = 30_000  # pieces of memory of a process; the system allows 65,530
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is tested of one algorithm is tested by one worker, which compiles its update and makes its run once."""
     for item in items:
@@ -28,6 +35,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in chosen:
             if isinstance(name, str) and name in BUILT_IN:
                 item.add_marker(pytest.mark.xdist_group(name))
+                if name in SLOW_TO_COMPILE and _compiles(item):
+                    item.add_marker(pytest.mark.slow)
+
+
+def _compiles(item: pytest.Item) -> bool:
+    """Whether a test of an algorithm compiles its program for itself."""
+    assert isinstance(item, pytest.Function)
+    abstract = "shapes" in item.name or "page" in item.name
+    return item.module.__name__ in COMPILING and "finished" not in item.fixturenames and not abstract
+
+
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
+    """Forget compiled programs before the system refuses memory for more of them: that would be a crash."""
+    jax, maps = sys.modules.get("jax"), Path("/proc/self/maps")
+    if jax is not None and nextitem is not None and maps.exists():
+        with maps.open("rb") as file:
+            if sum(1 for _ in file) > COMPILED_PROGRAMS:
+                jax.clear_caches()
 
 
 @pytest.fixture(scope="session", autouse=True)

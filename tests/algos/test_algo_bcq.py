@@ -135,6 +135,7 @@ def test_the_correction_climbs_the_first_critic() -> None:
     np.testing.assert_allclose(facts["q_policy"], np.mean(q), **CLOSE)
 
 
+@pytest.mark.slow
 def test_who_learns_from_whom() -> None:
     """Targets come from the generator as it is and slow copies of the others; a correction from the first critic."""
     still = replace(CFG, learning_rate=0.0)
@@ -231,6 +232,7 @@ def bandit_policy(better: float) -> ChosenPolicy:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("better", [-0.8, 0.8])
 def test_the_better_of_two_modes_is_taken_and_never_their_mean(better: float) -> None:
     """Cloning by least squares would act at 0, where no row is."""
@@ -241,6 +243,7 @@ def test_the_better_of_two_modes_is_taken_and_never_their_mean(better: float) ->
     assert np.abs(acted[:, 1]).max() < 0.25
 
 
+@pytest.mark.slow
 def test_without_a_choice_both_modes_are_acted() -> None:
     """The probe's answer is the choice's doing: one sample instead of a hundred takes either mode."""
     alone = replace(bandit_policy(0.8), samples=1)

@@ -186,6 +186,7 @@ def test_both_losses() -> None:
     assert float(loss) == pytest.approx(judged / 6, rel=1e-3) and loss == metrics["value_loss"]
 
 
+@pytest.mark.slow
 def test_who_learns_from_whom() -> None:
     """Each network from itself alone."""
     world, state, _ = case()
@@ -305,6 +306,7 @@ def decisions(name: str, count: int = 48) -> Any:
     return planners()[name](seen, np.random.default_rng(2))[:, 0]
 
 
+@pytest.mark.slow
 def test_plans_begin_with_the_better_of_two_actions_and_never_with_their_mean() -> None:
     free, pushed, guided = decisions("free"), decisions("pushed"), decisions("guided")
     assert np.mean(np.abs(np.abs(free) - 0.7) < 0.3) > 0.9 and 0.2 < np.mean(free > 0) < 0.8
@@ -321,6 +323,7 @@ def test_a_file_keeps_it_whole(tmp_path: Path) -> None:
     assert np.array_equal(again(seen, np.random.default_rng(5)), planner(seen, np.random.default_rng(5)))
 
 
+@pytest.mark.slow
 def test_an_episode_remembers_its_plan_where_it_is_asked_to() -> None:
     """From three of eight steps of noise on the last plan, the next one stays at the same of the two actions."""
     crew = PlannerPolicy.crew([planners()["free"]], 48)

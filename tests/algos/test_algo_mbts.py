@@ -85,6 +85,7 @@ def test_the_policy_of_numpy_is_the_network(tmp_path: Path) -> None:
     assert np.array_equal(Policy.load(tmp_path / "policy.safetensors")(seen), acting(seen))
 
 
+@pytest.mark.slow
 def test_it_learns_from_stitched_rows_and_others_can_too(tmp_path: Path) -> None:
     """In a training the data keeps its name, so that scores are compared with those of other methods."""
     chosen, said = plan(options("mbts")), list[str]()

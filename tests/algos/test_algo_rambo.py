@@ -359,6 +359,7 @@ def test_fitting_stops_where_nothing_improves_and_ends_in_the_best() -> None:
 STILL = replace(CFG, learning_rate=0.0, actor_rate=0.0)
 
 
+@pytest.mark.slow
 def test_who_learns_from_whom() -> None:
     """Rollouts are not due at this step, so the model teaches nobody but itself: the pool is what it is."""
     now = state()._replace(clock=jnp.asarray(1, jnp.int32))
@@ -385,6 +386,7 @@ def updated(due: bool = True) -> tuple[rambo.State, rambo.State]:
     return before, after
 
 
+@pytest.mark.slow
 def test_rollouts_are_made_when_they_are_due() -> None:
     before, after = updated()
     assert int(after.clock) == 4 and not same(before.pool, after.pool)
@@ -433,6 +435,7 @@ def bandit() -> World:
     return World(rows, jnp.asarray(every), yes, yes, None, None, prepared=jax.tree.map(jnp.asarray, near))
 
 
+@pytest.mark.slow
 def test_the_adversary_lowers_values_where_data_is_missing() -> None:
     """Both actions are tried equally often; the likelihood holds the model where there are rows, and only there."""
     cfg = replace(CFG, batch=64, adversary=0.5, learning_rate=3e-3)

@@ -241,6 +241,7 @@ def world_of(paths: list[Float64s], told: list[Float64s], rewards: list[Float64s
     return make_world(data, Normaliser.identity(2))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("paid", ["right", "left"])
 def test_it_takes_the_better_of_two_logged_actions(paid: str) -> None:
     rng = np.random.default_rng(1)
