@@ -184,8 +184,8 @@ def reach_report(found: Stitching) -> dict[str, Any]:
     }
 
 
-def dynamics_report(directory: Path) -> Mapping[str, Any]:
-    """What a page shows of dynamics; nothing where they were fitted elsewhere."""
+def dynamics_report(directory: Path, names: Sequence[str] = ()) -> Mapping[str, Any]:
+    """What a page shows of dynamics, by dimensions of these names; nothing where they were fitted elsewhere."""
     try:
         quality = json_object(read_text(directory / QUALITY))
     except (OSError, ValueError):
@@ -194,7 +194,7 @@ def dynamics_report(directory: Path) -> Mapping[str, Any]:
         return {}
     found = quality["normalised"]
     return {
-        "dimensions": list(range(len(found["ensemble"]))),
+        "dimensions": list(names or range(len(found["ensemble"]))),
         "normalised_error": found["ensemble"],
         "single_member_error": found["member"],
         "persistence_error": found["identity"],
