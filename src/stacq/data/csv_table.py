@@ -258,7 +258,9 @@ def times_of(texts: list[str], decimal: str = ".") -> Float64s:
     """Numbers, or dates with times in ISO 8601 as seconds; without a zone they are taken as universal time."""
     try:
         return numbers_of(texts, decimal)
-    except _Bad:
+    except _Bad as error:
+        if error.args[0]:  # the first cell is a number: this is no column of dates
+            raise
         return np.array([_time(text, row) for row, text in enumerate(texts)], dtype=np.float64)
 
 

@@ -29,6 +29,7 @@ SEVERAL = {
     "actions": "a|act|action|u|ctrl|control|cmd|command|setpoint|torque|push",
     "observations": "o|obs|observation|s|state|x|q|qpos|qvel",
 }
+NUMBERED = re.compile(r"[\d._\[]")  # obs_0; bare names such as x say nothing of the other columns
 DONE = re.compile(r"(?:next[._])?dones?", re.IGNORECASE)
 COMMA = re.compile(r"\s*-?\d+,\d+\s*")
 Sample = Mapping[str, Float64s | None]  # column -> its first numbers, or None where it holds others
@@ -69,8 +70,8 @@ def roles(sample: Sample) -> dict[str, list[str]]:
         pattern = re.compile(rf"(?:{words})s?(?:[._ \[\d].*)?", re.IGNORECASE | re.DOTALL)
         found[role] = [name for name in free if sample[name] is not None and pattern.fullmatch(name)]
         free = [name for name in free if name not in found[role]]
-    if not found["observations"]:
-        numeric = ((name, sample[name]) for name in free)
+    if not any(NUMBERED.search(name) for name in found["observations"]):
+        numeric = ((name, sample[name]) for name in sample if name in {*free, *found["observations"]})
         found["observations"] = [name for name, each in numeric if each is not None and not np.isnan(each).any()]
     taken = {name for names in found.values() for name in names}
     return {**found, "rest": [name for name in sample if name not in taken]}

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from stacq.core.errors import InputError
-from stacq.core.types import Bools, Float64s, Ints
+from stacq.core.types import Bools, Float64s, Floats, Ints
 from stacq.data.dataset import Dataset
 from stacq.data.formula import Formula, Values, parsed
 
@@ -16,7 +16,11 @@ REWARD = "reward"  # the recorded one, in formulas
 def relabelled(dataset: Dataset, text: str, where: object) -> Dataset:
     """The same rows with rewards by a formula over `obs_0`, `action_0` and so on, or over the dimensions' own names."""
     columns = dict(_columns(dataset))
-    return rewarded(dataset, parsed(text, columns, where), where, more=columns)
+    places = {f"obs_{index}": index for index in range(dataset.observation_size)}
+    places |= {name: index for index, name in enumerate(dataset.observation_names)}
+    found = rewarded(dataset, parsed(text, columns, where), where, columns=columns, seen=places)
+    note = f"rewards and returns are by the formula {text:.200}; an environment scores policies by its own"
+    return replace(found, notes=(*found.notes, note))
 
 
 def rewarded(
@@ -24,25 +28,27 @@ def rewarded(
     formula: Formula,
     where: object,
     *,
-    more: Mapping[str, Float64s],
+    columns: Values,
+    seen: Mapping[str, int],
     places: Ints | None = None,
     unit: str = "row",
 ) -> Dataset:
-    """Rows with the formula's value as their reward; `more` are the columns, row by row.
+    """Rows with the formula's value as their reward, over `columns`, of which `seen` are dimensions of observations.
 
     What hangs on the row after has no value in the last row of a recording. That row is left out: it still is the
     successor of the row before.
     """
-    after = dict(_following(dataset, formula, more))
+    after = dict(_following(dataset, formula, columns, seen))
     known = np.ones(len(dataset), dtype=np.bool_)
     for values in after.values():
         known &= np.isfinite(values)
-    rewards = formula(more, after, len(dataset))
+    rewards = formula(columns, after, len(dataset))
     bad = np.flatnonzero(known & ~np.isfinite(rewards))
     if len(bad):
         place = int(bad[0]) if places is None else int(places[bad[0]])
+        count = f"{len(bad):,} such row{'s' * (len(bad) != 1)} in all"
         raise InputError(
-            f"the reward '{formula.text:.60}' is {rewards[bad[0]]} here ({len(bad):,} such rows in all)",
+            f"the reward '{formula.text:.60}' is {rewards[bad[0]]} here ({count})",
             where=f"{where}, {unit} {place:,}",
             expected="a finite number in every row",
             fix="keep roots, logarithms and divisors above zero, as with sqrt(max(x, 0))",
@@ -60,26 +66,23 @@ def _columns(dataset: Dataset) -> Iterator[tuple[str, Float64s]]:
     for key, value in dataset.infos.items():
         if value.ndim == 1 and value.dtype.kind in "fiub":
             yield key, value.astype(np.float64)
-    for what, values, names in _dimensions(dataset):
-        for index in range(values.shape[1]):
-            column = values[:, index].astype(np.float64)
-            yield f"{what}_{index}", column
-            if names:
-                yield names[index], column
+    yield from _dimensions("obs", dataset.observations, dataset.observation_names)
+    yield from _dimensions("action", dataset.actions, dataset.action_names)
 
 
-def _dimensions(dataset: Dataset) -> tuple[tuple[str, "Float64s", tuple[str, ...]], ...]:
-    seen = ("obs", dataset.observations, dataset.observation_names)
-    return seen, ("action", dataset.actions, dataset.action_names)  # type: ignore[return-value]
+def _dimensions(what: str, values: Floats, names: tuple[str, ...]) -> Iterator[tuple[str, Float64s]]:
+    usual = [f"{what}_{index}" for index in range(values.shape[1])]
+    for called in (usual, names):
+        yield from ((name, values[:, index].astype(np.float64)) for index, name in enumerate(called))
 
 
-def _following(dataset: Dataset, formula: Formula, columns: Values) -> Iterator[tuple[str, Float64s]]:
+def _following(
+    dataset: Dataset, formula: Formula, columns: Values, seen: Mapping[str, int]
+) -> Iterator[tuple[str, Float64s]]:
     """Of the row after: an observation's successor where it is known, other columns within the recording."""
-    places = {name: index for index, name in enumerate(dataset.observation_names)}
-    places |= {f"obs_{index}": index for index in range(dataset.observation_size) if f"obs_{index}" not in places}
     for name in formula.following:
-        if name in places and columns[name] is not None:
-            yield name, dataset.next_observations[:, places[name]].astype(np.float64)
+        if name in seen:
+            yield name, dataset.next_observations[:, seen[name]].astype(np.float64)
         else:
             values = np.append(columns[name][1:], np.nan)
             values[dataset.last_rows] = np.nan

@@ -77,7 +77,8 @@ def read_table(path: Path, *, infos: Infos = (), conventions: Conventions = NOTH
     extras = {name: table.numbers[name] for name in roles.infos}
     dataset = assemble(raw, {**extras, **marks}, where=str(path), conventions=conventions.over(stated))
     dataset = replace(dataset, notes=(*notes, *dataset.notes))
-    return rewarded(dataset, roles.reward, path, more=table.numbers, places=table.places, unit=table.unit)
+    seen = {name: index for index, name in enumerate(roles.observations)}
+    return rewarded(dataset, roles.reward, path, columns=table.numbers, seen=seen, places=table.places, unit=table.unit)
 
 
 def roles_of(columns: Columns, names: Sequence[str], infos: Infos, path: Path) -> Roles:
