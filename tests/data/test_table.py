@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stacq import InputError, load
+from arrays import recordings
+from stacq import InputError, from_arrays, load
 from stacq.data import csv_table
 from stacq.data.csv_table import Wanted, read_csv
 from tables import ROWS, WHOLE, read, refused, text
@@ -239,6 +240,33 @@ def test_choices_raise_the_question() -> None:
     message = refused(text(rows))
     assert "discrete actions" in message and "--action-low" in message
     assert "reshape" not in message
+
+
+def test_terminal_rows_inside_a_recording_are_noted() -> None:
+    rows = [[*row[:6], int(row[2] == 0.2)] for row in ROWS]
+    dataset = read(text(rows))
+    assert dataset.lengths.tolist() == [2, 1, 2] and dataset.terminals.tolist() == [False, True, False, False, False]
+    assert dataset.successor_known.tolist() == [True, True, False, True, False]  # the recording went on after it
+    assert dataset.next_observations[1].tolist() == ROWS[2][2:4]
+    assert any("1 terminal rows are not the last of their recording (first: line 3)" in note for note in dataset.notes)
+
+
+def test_what_hangs_on_the_row_after_is_false_without_one() -> None:
+    assert read(text(), terminal="next(x) > 0.25 or x > 0").terminals.tolist() == [True, True, False, True, False]
+
+
+@settings(max_examples=60)
+@given(recordings())
+def test_a_table_of_arrays_is_the_arrays(raw: dict[str, Any]) -> None:
+    raw = {key: value.astype(np.float64) if value.dtype.kind == "f" else value for key, value in raw.items()}
+    parts = {key: value.reshape(len(value), -1) for key, value in raw.items()}
+    header = [f"{key}_{index}" for key, value in parts.items() for index in range(value.shape[1])]
+    rows = [[cell for value in parts.values() for cell in value[row].tolist()] for row in range(len(raw["rewards"]))]
+    columns = {key: [f"{key}_*"] for key in parts if key in ("observations", "actions", "next_observations")}
+    dataset = read(
+        text(rows, header), {**columns, "reward": "rewards_0", "terminal": "terminals_0", "timeout": "timeouts_0"}
+    )
+    assert dataset.fingerprint == from_arrays(**raw).fingerprint
 
 
 numbers = st.floats(allow_nan=False, allow_infinity=False, width=64)

@@ -173,14 +173,15 @@ def check_picture(path: Path) -> None:
     check_writable(path)
 
 
-def reach_report(found: Stitching) -> dict[str, Any]:
-    """What a page shows of reachable sets."""
+def reach_report(found: Stitching, names: Sequence[str] = ()) -> dict[str, Any]:
+    """What a page shows of reachable sets; a dimension by its name, if it has one."""
+    worst = found.known["worst_dimension"] if found.known else None
     return {
         "set_sizes": {str(size): count for size, count in found.size_histogram},
         "extra_per_state": found.extra,
         "criterion": found.criterion,
         "recall": found.recall,
-        "worst_dimension": found.known["worst_dimension"] if found.known else None,
+        "worst_dimension": names[worst] if names and worst is not None else worst,
     }
 
 

@@ -74,7 +74,7 @@ def with_sets(work: Work) -> Work:
         return work
     plan, dynamics = work.plan, work.fitted.dynamics
     found = find_reachable(plan.dataset, dynamics, work.stages.reach, engine=work.stages.engine, reporter=work.reporter)
-    facts = {**work.facts, "reach.json": reach_report(found.stitching)}
+    facts = {**work.facts, "reach.json": reach_report(found.stitching, plan.dataset.observation_names)}
     return replace(work, plan=plan.with_models(dynamics, found.sets), facts=facts)
 
 
