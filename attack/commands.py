@@ -46,7 +46,18 @@ MINARI = (
     f"minari:{LONG}-v0",
     "minari:x-v0/../y-v0",
 )
-FILES = ("logs.npz", "logs.hdf5", "policy.safetensors", "maze.txt", "run", "dynamics", "none.hdf5", "none.npz", "new")
+FILES = (
+    "logs.npz",
+    "logs.hdf5",
+    "logs.csv",
+    "policy.safetensors",
+    "maze.txt",
+    "run",
+    "dynamics",
+    "none.hdf5",
+    "none.npz",
+    "new",
+)
 OUTPUTS = (
     "out.hdf5",
     "out.png",
@@ -61,6 +72,7 @@ OUTPUTS = (
 )
 ENVIRONMENTS = ("Hopper-v4", "Hopper-v2", "CartPole-v1", "stacq/Maze-sparse-v0", "evilmod:Foo-v0", "x:y:z", "-v0", ":")
 SETTINGS = ("hidden=8,8", "batch=16", "batch=0", "hidden=", "alpha=nan", "=", "x=1", "learning_rate=1e999", "hidden=-1")
+FORMULAS = ("-abs(obs_0)", "next(obs_1) - obs_1", "obs_0 > 1", "9**9**9", "reward", "obs_0.real", "(", "-", *TEXTS)
 SAFE_NUMBERS = {"--workers": ("1", "0", "-1", "x", ""), "--seeds": ("1", "0", "-1", "2", "x")}
 USUAL = {
     "train": ("--steps", "4", "--seeds", "1", "--workers", "1", "--no-evaluate"),
@@ -149,6 +161,12 @@ def texts_for(flag: str) -> Sequence[str]:
             return (*SETTINGS, *TEXTS)
         case "--out" | "--picture" | "--target":
             return (*OUTPUTS, *FILES, *MINARI, *TEXTS)
+        case "--columns":
+            return ("columns.toml", "columns.toml", *FILES, *TEXTS)
+        case "--reward" | "--terminal" | "--timeout":
+            return FORMULAS
+        case "--episode-column" | "--time-column" | "--observation-columns" | "--action-columns":
+            return ("run", "t", "obs_*", "action_*", "obs_0", "*", *TEXTS)
         case "--mirrors":
             return ("http://127.0.0.1:9/{file}", "ftp://127.0.0.1/", "http://", "file:///etc/passwd", *TEXTS)
         case "--name":

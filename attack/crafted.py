@@ -1,6 +1,7 @@
 """Files that no accident makes: built to reach beyond themselves, to fill the memory, to run code or never to end."""
 
 import io
+import json
 import os
 import pickle
 import struct
@@ -185,6 +186,32 @@ def sparse(name: str, head: bytes) -> Callable[[Path], Path]:
     return build
 
 
+def mapped(key: str, text: str) -> Callable[[Path], Path]:
+    """A table, and a mapping in which a formula is code."""
+
+    def build(folder: Path) -> Path:
+        (folder / "data.csv").write_text("x,u\n0,0.5\n1,0.5\n2,0.5\n", encoding="utf-8")
+        place = str(folder / "MARK")
+        lines = {"observations": '["x"]', "actions": '["u"]', "reward": '"x"', key: json.dumps(text.format(place))}
+        mapping = folder / "columns.toml"
+        mapping.write_text("\n".join(f"{name} = {value}" for name, value in lines.items()), encoding="utf-8")
+        return mapping
+
+    return build
+
+
+def read_mapped(path: Path) -> object:
+    from stacq.data.load import load
+
+    return load(path.with_name("data.csv"), columns=path)
+
+
+def read_proposed(path: Path) -> object:
+    from stacq.data.proposal import proposal
+
+    return proposal(path)
+
+
 def read_toml(path: Path) -> object:
     from stacq.tabular.maze import read
 
@@ -212,6 +239,11 @@ CRAFTED = (
     Crafted("Minari virtual dataset", minari_with(virtual("rewards", FIRST, ".", "episode_0/rewards"), "rewards")),
     Crafted("inflating HDF5", hdf5_with(inflating)),
     Crafted("infos within themselves", hdf5_with(looped), refused=False),
+    Crafted("code as a reward", mapped("reward", "open('{}', 'w')"), read_mapped),
+    Crafted("code as an end", mapped("terminal", "[].__class__.__base__.__subclasses__()[0]"), read_mapped),
+    Crafted("a reward without end", mapped("reward", "x" + " ** 9" * 90), read_mapped),
+    Crafted("a reward of brackets", mapped("reward", "(" * 900 + "x" + ")" * 900), read_mapped),
+    Crafted("sparse CSV", sparse("data.csv", b"x,u\n1,2\n"), read_proposed),
     Crafted("pickled objects", pickled),
     Crafted("npz bomb", bomb),
     Crafted("sparse HDF5", sparse("data.hdf5", b"\x89HDF\r\n\x1a\n")),

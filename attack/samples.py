@@ -26,6 +26,14 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     (*FITTING, "--out", "dynamics"),
     REACHING,
 )
+MAPPING = """
+episode = "run"
+time = "t"
+observations = ["obs_*"]
+actions = ["action_0", "action_1"]
+reward = "reward - 0.1 * abs(next(obs_0)) ** 2"
+terminal = "max(obs_0, obs_1) > 2.5"
+"""
 QUICK = 3  # as many of the commands as a short attack waits for
 
 
@@ -37,6 +45,7 @@ def samples(bench: Bench) -> Path:
     emptied(folder)
     work = folder / "work"
     np.savez(work / "logs.npz", **logged(*ROWS, sizes=SIZES))
+    tables(work)
     policy(work / "policy.safetensors")
     (work / "maze.txt").write_text(shipped_maze(), encoding="utf-8")
     for command in COMMANDS[: QUICK if bench.short else None]:
@@ -44,6 +53,16 @@ def samples(bench: Bench) -> Path:
         if answer.code:
             raise SystemExit(f"the attack cannot begin: {' '.join(command)} ended with {answer.code}\n{answer.err}")
     return folder
+
+
+def tables(work: Path) -> None:
+    """The logs as a table, and a mapping of its columns."""
+    logs = logged(*ROWS, sizes=SIZES, dtype=np.float64)
+    episode = np.repeat(np.arange(len(ROWS[0])), ROWS[0])
+    columns = [episode, np.arange(len(episode)), *logs["observations"].T, *logs["actions"].T, logs["rewards"]]
+    names = "run,t,obs_0,obs_1,action_0,action_1,reward"
+    np.savetxt(work / "logs.csv", np.stack(columns, axis=1), delimiter=",", header=names, comments="", fmt="%.6g")
+    (work / "columns.toml").write_text(MAPPING, encoding="utf-8")
 
 
 def policy(path: Path) -> None:

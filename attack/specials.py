@@ -34,6 +34,9 @@ EXPORT = ("export", "policy.safetensors", "--format", "c", "--force")
 SLOTS = (
     Slot("work/logs.npz", (*INSPECT, "logs.npz")),
     Slot("work/logs.hdf5", (*INSPECT, "logs.hdf5")),
+    Slot("work/logs.csv", (*INSPECT, "logs.csv")),
+    Slot("work/logs.csv", (*INSPECT, "logs.csv", "--columns", "columns.toml")),
+    Slot("work/columns.toml", (*INSPECT, "logs.csv", "--columns", "columns.toml")),
     Slot("minari/mine/logs-v0/data/metadata.json", (*INSPECT, "minari:mine/logs-v0")),
     Slot("minari/mine/logs-v0/data/main_data.hdf5", (*INSPECT, "minari:mine/logs-v0")),
     Slot("minari/mine/logs-v0/data", (*INSPECT, "minari:mine/logs-v0")),

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -116,6 +117,27 @@ def read_policy(path: Path) -> object:
 
     policy = Policy.load(path)
     return policy(np.zeros(policy.observation_size))
+
+
+def read_table(path: Path) -> object:
+    """A table or its mapping, one of them damaged; what inspect proposes without a mapping must be TOML."""
+    from stacq.data.load import load
+    from stacq.data.proposal import proposal
+
+    columns = tomllib.loads(proposal(path.with_name("logs.csv")))
+    assert "observations" in columns
+    return load(path.with_name("logs.csv"), columns=path.with_name("columns.toml"))
+
+
+def make_table(name: str) -> Callable[[Path, Path, Rng], Path]:
+    """The table and its mapping; one of them is to be damaged."""
+
+    def prepare(sample: Path, folder: Path, rng: Rng) -> Path:
+        for each in ("logs.csv", "columns.toml"):
+            copied(f"work/{each}")(sample, folder, rng)
+        return folder / name
+
+    return prepare
 
 
 def spoil_policy(path: Path, rng: Rng) -> None:
@@ -235,6 +257,8 @@ TARGETS = (
     Target(
         "minari", copied("minari/mine/logs-v0"), spoil_one("data/metadata.json", "data/main_data.hdf5"), read_data, 3
     ),
+    Target("csv", make_table("logs.csv"), damage, read_table, 3),
+    Target("columns", make_table("columns.toml"), damage, read_table, 2),
     Target("policy", copied("work/policy.safetensors"), spoil_policy, read_policy, 3),
     Target("dynamics", copied("work/dynamics"), spoil_artefact, read_dynamics, 2),
     Target("sets", make_sets, spoil_artefact, read_sets, 2),

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -103,7 +104,7 @@ def test_names_of_the_package_in_examples_exist() -> None:
 @pytest.mark.timeout(1200)
 def test_the_walk_through_with_own_data_runs(tmp_path: Path) -> None:
     """Its Python as printed; its commands too, with fewer seeds and steps."""
-    make_logs, act, check = blocks(ROOT / "docs" / "own-data.md", "python")
+    make_logs, _, act, check = blocks(ROOT / "docs" / "own-data.md", "python")
     stacq = [sys.executable, "-m", "stacq"]
     commands = [
         [sys.executable, "-c", make_logs],
@@ -152,6 +153,21 @@ def test_commands_shown_are_understood(page: Path) -> None:
             command = line.partition("#")[0].split()
             if command[:1] == ["stacq"] and "$" not in line:
                 parse(command[1:])
+
+
+def test_a_table_is_read_as_it_is() -> None:
+    """The two blocks of the walk-through that need no training."""
+    make_logs, table, *_ = blocks(ROOT / "docs" / "own-data.md", "python")
+    assert printed(make_logs + table).startswith(
+        "Dataset('logs', 1,960 rows, 40 episodes, observations of 2, actions of 1"
+    )
+
+
+def test_the_mapping_shown_is_one() -> None:
+    from stacq.data.columns import checked
+
+    (shown,) = blocks(ROOT / "docs" / "own-data.md", "toml")
+    assert checked(tomllib.loads(shown), "docs").observations == ("joint_*",)
 
 
 BODIES = ["walker2d-medium", "hopper-medium", "halfcheetah-medium"]

@@ -179,7 +179,7 @@ BROKEN = {
             "'observations'",
             "rank 3",
             "rank 2, shape (rows, dimensions)",
-            "reshape 'observations' to (rows, dimensions)",
+            "stacq handles continuous actions and vector states",
         ],
     ),
     "lengths": (lambda raw: raw.update(actions=raw["actions"][:-1]), ["'actions' has 4 rows", "5", "partner: 4"]),

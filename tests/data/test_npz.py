@@ -51,9 +51,9 @@ def test_columns_of_one_number_are_rows(tmp_path: Path) -> None:
 
 
 def test_a_table_is_told_apart_from_a_broken_file(tmp_path: Path) -> None:
-    (tmp_path / "logs.csv").write_text("position,speed")
+    (tmp_path / "logs.xlsx").write_text("position,speed")
     with pytest.raises(InputError, match=r"numpy.savez"):
-        load(tmp_path / "logs.csv")
+        load(tmp_path / "logs.xlsx")
 
 
 def test_one_array_is_not_an_archive(tmp_path: Path) -> None:

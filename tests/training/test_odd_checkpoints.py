@@ -61,3 +61,4 @@ def test_an_odd_report_of_dynamics_is_left_out_of_the_page(tmp_path: Path) -> No
         assert found == {} or len(found) == 4, what
     (tmp_path / QUALITY).write_text(json.dumps(quality))
     assert dynamics_report(tmp_path)["normalised_error"] == [0.1]
+    assert dynamics_report(tmp_path)["dimensions"] == [0] and dynamics_report(tmp_path, ("x",))["dimensions"] == ["x"]

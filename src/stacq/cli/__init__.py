@@ -33,6 +33,7 @@ Verb = (
     | Annotated[DynamicsGroup, subcommand("dynamics")]
     | Annotated[Data, subcommand("data")]
 )
+FORMULAS = ("--reward", "--terminal", "--timeout")
 DESCRIPTION = "State-constrained offline reinforcement learning."
 
 
@@ -73,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def parse(arguments: Sequence[str]) -> Any:
+    arguments = _with_formulas(arguments)
     if list(arguments) == ["--version"]:
         print(f"stacq {version('stacq')}")
         sys.exit(0)
@@ -83,6 +85,17 @@ def parse(arguments: Sequence[str]) -> Any:
     if arguments and arguments[0] == "data":
         return tyro.cli(DataVerb, prog="stacq data", description=Data.__doc__, args=arguments[1:])
     return tyro.cli(Verb, prog="stacq", description=DESCRIPTION, args=arguments)
+
+
+def _with_formulas(arguments: Sequence[str]) -> list[str]:
+    """A formula that begins with a minus is no option: it is tied to the option that it belongs to."""
+    found: list[str] = []
+    for each in arguments:
+        if found and found[-1] in FORMULAS and each.startswith("-") and not each.startswith("--"):
+            found[-1] += f"={each}"
+        else:
+            found.append(each)
+    return found
 
 
 def _fail(message: str, code: int) -> None:

@@ -31,7 +31,8 @@ class Inspect:
     """What a dataset holds, printed and drawn, before anyone trains on it."""
 
     source: Positional[str]
-    """A .hdf5 or .npz file, a Minari directory, or a name from `stacq data list`."""
+    """A .hdf5, .npz, .csv or .parquet file, a Minari directory, or a name from `stacq data list`. Of a table whose
+    columns are not said, a mapping is proposed."""
     out: Path | None = None
     """Where to draw the picture (.png or .svg); by default in the cache directory."""
     env: str | None = None
@@ -41,8 +42,14 @@ class Inspect:
     def run(self) -> None:
         from stacq.data.load import load
         from stacq.data.pins import pin_text
+        from stacq.data.table import is_table
         from stacq.report.inspect import show
 
+        if is_table(self.source) and self.bounds.mapping is None:
+            from stacq.data.proposal import proposal
+
+            tell(proposal(Path(self.source)).rstrip("\n"))
+            return
         dataset = load(self.source, conventions=self.bounds.conventions)
         if self.env is not None:
             from stacq.data.match import check_match

@@ -9,6 +9,7 @@ from tyro.conf import arg
 from stacq.core.printable import printable_lines
 
 if TYPE_CHECKING:
+    from stacq.data.columns import Columns
     from stacq.data.conventions import Conventions
 
 KEPT = "the episodes finished so far are kept in the run directory"
@@ -29,6 +30,42 @@ class Bounds:
     """The known dataset that a file is, whatever the file is called: such as antmaze-umaze-v2. What is known of that
     dataset then holds for the file: environment, reference scores, presets, how episodes follow each other."""
 
+    columns: Path | None = None
+    """Of a table (CSV, Parquet): a TOML file that says what its columns are. `stacq data inspect FILE.csv` proposes
+    one. The options below say the same and come first."""
+    episode_column: str | None = None
+    """A new value in it begins a new recording."""
+    time_column: str | None = None
+    """Rises within a recording; where it leaps, rows are missing."""
+    observation_columns: tuple[str, ...] | None = None
+    """Names, or patterns such as 'obs_*'."""
+    action_columns: tuple[str, ...] | None = None
+    """Names, or patterns."""
+    reward: str | None = None
+    """A column of a table, or for any data a formula such as "-abs(obs_0) - 0.1 * action_0 ** 2"; next(obs_0) is the
+    value in the row after."""
+    terminal: str | None = None
+    """A column of a table or a comparison such as "abs(angle) > 0.2": where the task ended."""
+    timeout: str | None = None
+    """The same, where only the recording ended."""
+
+    @property
+    def mapping(self) -> "Columns | None":
+        """What is said of columns, if anything is."""
+        from stacq.data.columns import Columns, read_columns
+
+        stated = Columns(
+            episode=self.episode_column,
+            time=self.time_column,
+            observations=self.observation_columns or (),
+            actions=self.action_columns or (),
+            reward=self.reward,
+            terminal=self.terminal,
+            timeout=self.timeout,
+        )
+        whole = stated if self.columns is None else stated.over(read_columns(self.columns))
+        return None if whole == Columns() else whole
+
     @property
     def conventions(self) -> "Conventions":
         from stacq.data.conventions import Conventions
@@ -43,6 +80,7 @@ class Bounds:
             action_high=self.action_high,
             max_episode_steps=self.max_episode_steps,
             name=name,
+            columns=self.mapping,
         )
 
 

@@ -66,7 +66,9 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
     limit = conventions.max_episode_steps
     if limit is not None and limit < 1:
         raise InputError(f"max_episode_steps is {limit}", where=where, expected="at least 1", fix="leave it out")
-    check_shapes({key: (value.shape, value.dtype) for key, value in raw.items()}, where)
+    given = conventions.given
+    check_shapes({key: (value.shape, value.dtype) for key, value in raw.items()}, where, given=given)
+    raw = {**{key: np.zeros(len(raw["observations"])) for key in given}, **raw}  # a formula comes in their place
     extras = dict(infos)
     for key, value in extras.items():
         check_rows(f"infos/{key}", value.shape, len(raw["observations"]), where)
@@ -95,6 +97,8 @@ def assemble(raw: Mapping[str, Array], infos: Mapping[str, Array], *, where: str
         infos=extras,
         name=spelt(conventions.name or ""),
         env_id=conventions.env_id,
+        observation_names=_names(conventions.observation_names, observations.shape[1], "observation", where),
+        action_names=_names(conventions.action_names, actions.shape[1], "action", where),
         notes=tuple(notes),
     )
 
@@ -106,6 +110,17 @@ def _check_values(
     check_all_finite(actions, "actions", where)
     check_all_finite(rewards, "rewards", where)
     check_bounds(actions, *bounds, where, stated=stated)
+
+
+def _names(names: tuple[str, ...] | None, size: int, what: str, where: str) -> tuple[str, ...]:
+    if names and len(names) != size:
+        raise InputError(
+            f"there are {len(names)} names for {size} {what} dimensions",
+            where=where,
+            expected="one for each",
+            fix=f"correct {what}_names, or leave them out",
+        )
+    return tuple(map(spelt, names or ()))
 
 
 def _bounds(conventions: Conventions, size: int, where: str) -> tuple[Floats, Floats]:

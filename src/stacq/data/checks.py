@@ -32,6 +32,14 @@ OTHER_NAMES = {
     "truncations": "timeouts",
 }
 """What other libraries call the same arrays."""
+CONTINUOUS = "stacq handles continuous actions and vector states"
+DISCRETE = f"the single action holds whole numbers only: are these choices from a list (discrete actions)? {CONTINUOUS}"
+FEW_CHOICES = 100  # different values of an action; whole numbers beyond are a quantity
+NO_ACTIONS = (
+    "a policy is learned from what was done in each state, and dynamics from what came of it, so logs of states alone "
+    "are not enough"
+)
+ACTIONS_NEEDED = "log the commands too; states alone could be used only with a part of the logs that has actions"
 
 
 def row_shape(key: str, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -54,17 +62,35 @@ def _meant(key: str, missing: Collection[str]) -> str:
     return near[0] if near else ""
 
 
+def whole_single(actions: Array) -> bool:
+    """Whether there is one action, of few whole numbers: choices, perhaps, and no quantity."""
+    if actions.ndim != 2 or actions.shape[1] != 1 or not len(actions):
+        return False
+    values = np.unique(actions[:100_000, 0])
+    return bool(1 < len(values) <= FEW_CHOICES and (values == np.round(values)).all())
+
+
 def check_shapes(
-    header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], where: str, stored: Iterable[str] = ()
+    header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]],
+    where: str,
+    stored: Iterable[str] = (),
+    given: Collection[str] = (),
 ) -> None:
     """Keys, types, ranks and lengths, from shapes alone: readers call it before they read a byte.
 
-    `stored` are the names of all arrays there, those included that are not read.
+    `stored` are the names of all arrays there, those included that are not read; `given` need not be there.
     """
     names = sorted({*header, *stored})
     for key in REQUIRED:
-        if key not in header:
+        if key not in header and key not in given:
             perhaps = [f"'{name}'" for name in names if name not in header and _meant(name, [key])]
+            if key == "actions" and not perhaps:
+                raise InputError(
+                    f"key 'actions' is missing: {NO_ACTIONS}",
+                    where=where,
+                    expected=f"the keys {', '.join(REQUIRED)}; optionally {', '.join(OPTIONAL)}",
+                    fix=f"{ACTIONS_NEEDED} (found: {', '.join(names) or 'no arrays at all'})",
+                )
             without = " without the ends that are only a time limit's: those are timeouts" * (key == "terminals")
             raise InputError(
                 f"key '{key}' is missing" + (f"; is it {' or '.join(perhaps)}?" if perhaps else ""),
@@ -80,6 +106,14 @@ def check_shapes(
                 expected="real numbers or booleans",
                 fix=f"store '{key}' as float32",
             )
+        if _is_picture(key, shape) or _is_choice(key, shape, dtype):
+            what = "pictures or the like" if _is_picture(key, shape) else "one whole number per row, as choices are"
+            raise InputError(
+                f"key '{key}' has shape {shape}, rank {len(shape)}, type {dtype}: {what}",
+                where=where,
+                expected=f"rank 2, shape (rows, dimensions): {CONTINUOUS}",
+                fix="encode pictures as vectors first; discrete actions have no place in any of the algorithms",
+            )
         if len(shape) != ROW_RANK[key]:
             layout = "(rows, dimensions)" if ROW_RANK[key] == 2 else "(rows,)"
             raise InputError(
@@ -92,6 +126,14 @@ def check_shapes(
     for key, (shape, _) in header.items():
         check_rows(key, shape, rows, where)
     _check_sizes(header, rows, where)
+
+
+def _is_picture(key: str, shape: tuple[int, ...]) -> bool:
+    return key in ("observations", "next_observations") and len(shape) > 2
+
+
+def _is_choice(key: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> bool:
+    return key == "actions" and len(shape) == 1 and dtype.kind in "iub"
 
 
 def _check_sizes(header: Mapping[str, tuple[tuple[int, ...], np.dtype[Any]]], rows: int, where: str) -> None:
@@ -196,5 +238,6 @@ def check_bounds(actions: Floats, low: Floats, high: Floats, where: str, *, stat
         where=where,
         expected=f"values from {low[column]:g} to {high[column]:g}, "
         + ("the declared bounds" if stated else "the bounds that are assumed where none are declared"),
-        fix="declare the true bounds of the action space (--action-low, --action-high), or scale the actions",
+        fix="declare the true bounds of the action space (--action-low, --action-high), or scale the actions"
+        + (f"; {DISCRETE}" if whole_single(actions) else ""),
     )

@@ -7,6 +7,7 @@ import numpy as np
 
 from stacq.core.normaliser import EPSILON
 from stacq.core.types import Bools, Float64s
+from stacq.data.checks import DISCRETE, whole_single
 from stacq.data.dataset import Dataset
 from stacq.data.tours import recording_starts
 
@@ -30,6 +31,8 @@ def concerns(summary: "Summary", dataset: Dataset, returns: Float64s) -> Iterato
     """What each finding means for training and what to do, one sentence each."""
     yield from _about_observations(summary)
     yield from _about_actions(summary)
+    if whole_single(dataset.actions):
+        yield DISCRETE
     yield from _about_rewards(summary, returns)
     yield from _about_ends(summary, _ended_at_longest(dataset), single=_single(dataset))
 
@@ -40,10 +43,11 @@ def _single(dataset: Dataset) -> int:
 
 
 def _about_observations(summary: "Summary") -> Iterator[str]:
+    names = summary.observation_names
     constant = [d for d, column in enumerate(summary.observations) if column.constant]
     if constant:
         yield (
-            f"observation {_dimensions(constant, 'never change')}: a constant carries no information, "
+            f"observation {_dimensions(constant, 'never change', names)}: a constant carries no information, "
             "so leave it out or check the recording"
         )
     stds = [column.std for column in summary.observations if column.std > 0]
@@ -57,7 +61,7 @@ def _about_observations(summary: "Summary") -> Iterator[str]:
     ]
     if small:
         yield (
-            f"observation {_dimensions(small, 'spread')} by less than {SMALL_SPREAD:g}: normalisation adds "
+            f"observation {_dimensions(small, 'spread', names)} by less than {SMALL_SPREAD:g}: normalisation adds "
             f"{EPSILON:g} to every spread and flattens these, so record them in a smaller unit"
         )
     if summary.duplicates > MANY_DUPLICATES * summary.rows:
@@ -68,10 +72,11 @@ def _about_observations(summary: "Summary") -> Iterator[str]:
 
 
 def _about_actions(summary: "Summary") -> Iterator[str]:
+    names = summary.action_names
     constant = [d for d, column in enumerate(summary.actions) if column.constant]
     if constant:
         yield (
-            f"action {_dimensions(constant, 'never change')}: the effect of a constant cannot be learned, "
+            f"action {_dimensions(constant, 'never change', names)}: the effect of a constant cannot be learned, "
             "so leave it out or check the recording"
         )
     if summary.saturated > MANY_SATURATED:
@@ -84,8 +89,9 @@ def _about_actions(summary: "Summary") -> Iterator[str]:
         first = summary.actions[timid[0]]
         within = f"{summary.action_low[timid[0]]:g} to {summary.action_high[timid[0]]:g}"
         yield (
-            f"action {_dimensions(timid, 'use')} about half of the bounds or less ({first.low:.3g} to {first.high:.3g} "
-            f"of {within}): a policy will try actions far from the data if the bounds are wrong, so state the true "
+            f"action {_dimensions(timid, 'use', names)} about half of the bounds or less "
+            f"({first.low:.3g} to {first.high:.3g} of {within}): "
+            "a policy will try actions far from the data if the bounds are wrong, so state the true "
             "ones (--action-low, --action-high)"
         )
 
@@ -157,7 +163,8 @@ def _ended_at_longest(dataset: Dataset) -> int:
     return int((terminal & (dataset.lengths == dataset.lengths.max())).sum())
 
 
-def _dimensions(indices: list[int], verb: str, most: int = 8) -> str:
-    """ "dimension 3 stays" or "dimensions 3, 4 stay"; a long list is cut."""
-    listed = ", ".join(map(str, indices[:most])) + (f" and {len(indices) - most} more" if len(indices) > most else "")
+def _dimensions(indices: list[int], verb: str, names: tuple[str, ...], most: int = 8) -> str:
+    """ "dimension 3 stays" or "dimensions 3, 4 stay", with their names if they have any; a long list is cut."""
+    called = [f"{index} ({names[index]})" if names else str(index) for index in indices[:most]]
+    listed = ", ".join(called) + (f" and {len(indices) - most} more" if len(indices) > most else "")
     return f"dimension {listed} {verb}s" if len(indices) == 1 else f"dimensions {listed} {verb}"

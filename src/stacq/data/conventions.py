@@ -1,6 +1,9 @@
 """What a file does not say of itself, and the usual answers."""
 
+import re
 from dataclasses import dataclass, replace
+
+from stacq.data.columns import Columns
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,15 @@ class Conventions:
     resets_after_terminal: bool | None = None  # False: the row after a terminal is its true successor
     env_id: str | None = None
     name: str | None = None
+    columns: Columns | None = None  # of a table; of other data it may give the formula of a reward
+    observation_names: tuple[str, ...] | None = None  # of the dimensions
+    action_names: tuple[str, ...] | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """Keys that a file need not have."""
+        formula = None if self.columns is None else self.columns.reward
+        return () if formula is None or re.search(r"\breward\b", formula) else ("rewards",)
 
     def over(self, other: "Conventions") -> "Conventions":
         """These statements, completed by another's."""

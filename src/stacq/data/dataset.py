@@ -40,6 +40,8 @@ class Dataset:
     name: str = ""
     env_id: str | None = None
     notes: tuple[str, ...] = ()  # remarks of the reader
+    observation_names: tuple[str, ...] = ()  # of the dimensions, where they have any
+    action_names: tuple[str, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)  # who made it, from what, in the maker's words
 
     def __post_init__(self) -> None:

@@ -5,6 +5,7 @@ policy under `metadata/`, which is ignored.
 """
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ import numpy as np
 
 from stacq.core.errors import InputError
 from stacq.core.files import replacing
+from stacq.core.outside import has_shape, parsed_json
 from stacq.core.reading import plain, read_start
 from stacq.core.types import Array, Infos
 from stacq.data.border import assemble
@@ -28,7 +30,8 @@ from stacq.data.succession import EPISODE_CUT, SUCCESSOR_KNOWN
 from stacq.envs.ids import StoredId
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-DECLARED = ("action_low", "action_high", "name", "env_id")
+NAMES = ("observation_names", "action_names")  # JSON texts
+DECLARED = ("action_low", "action_high", "name", "env_id", *NAMES)
 
 
 def read_hdf5(path: Path | str, *, infos: Infos = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
@@ -44,7 +47,9 @@ def read_hdf5(path: Path | str, *, infos: Infos = (), conventions: Conventions =
         root, per_row = _nodes(found[""]), _nodes(found["infos"])
         stored = _arrays(root)
         nodes = {key: _array(root[key], key, path) for key in (*REQUIRED, *OPTIONAL) if key in root}
-        check_shapes({key: (_row_shape(node), node.dtype) for key, node in nodes.items()}, str(path), stored)
+        check_shapes(
+            {key: (_row_shape(node), node.dtype) for key, node in nodes.items()}, str(path), stored, conventions.given
+        )
         extras = {key: _extra(file, per_row, key, path) for key in _wanted(infos, per_row)}
         wanted = [*nodes.values(), *extras.values()]
         values = [value.reshape(_row_shape(node)) for node, value in zip(wanted, file.read(wanted), strict=True)]
@@ -73,6 +78,7 @@ def write_hdf5(dataset: Dataset, path: Path | str) -> None:
         "action_high": dataset.action_high,
         "name": dataset.name,
     }
+    facts |= {key: json.dumps(names) for key in NAMES if (names := getattr(dataset, key))}
     if dataset.env_id:
         facts["env_id"] = str(dataset.env_id)
     with replacing(path) as temporary, new_hdf5(temporary) as file:
@@ -150,7 +156,16 @@ def _declared(file: OutsideFile, path: Path) -> Conventions:
         known = replace(known, name=name)
     if isinstance(env_id, str) and env_id:
         known = replace(known, env_id=StoredId(env_id))
-    return known
+    return replace(known, **{key: _names(file.attributes.get(key)) for key in NAMES})  # type: ignore[arg-type]
+
+
+def _names(text: object) -> tuple[str, ...] | None:
+    """Names of dimensions, where the attribute holds a list of texts."""
+    try:
+        names: Any = parsed_json(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return tuple(map(plain, names)) if has_shape(names, [str]) else None
 
 
 def _provenance(file: OutsideFile) -> dict[str, str]:

@@ -91,6 +91,8 @@ class Summary:
     saturation: tuple[float, ...]  # share of rows at a bound, per action dimension
     duplicates: int  # rows whose observation equals that of an earlier row, exactly
     sampled_rows: int
+    observation_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
     tour: Tour | None = None  # where the data is of walks through one of D4RL's mazes
     warnings: tuple[str, ...] = ()
 
@@ -130,6 +132,8 @@ def summarise(dataset: Dataset) -> Summary:
             saturation=tuple(saturation(dataset.actions, dataset.action_low, dataset.action_high).tolist()),
             duplicates=count_duplicates(dataset.observations),
             sampled_rows=len(rows),
+            observation_names=dataset.observation_names,
+            action_names=dataset.action_names,
             tour=tour_of(dataset),
         )
         return replace(summary, warnings=(*concerns(summary, dataset, returns), *dataset.notes))

@@ -1,6 +1,7 @@
 """One door for every source: a file, a directory or a known name becomes a Dataset."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,24 +10,55 @@ from stacq.core.errors import InputError
 from stacq.core.files import exists, home, spelt
 from stacq.core.reading import plain
 from stacq.core.types import Infos
+from stacq.data.columns import Columns, columns_from
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 from stacq.data.npz import read_npz
 from stacq.data.ogbench import read_ogbench, single_task
 from stacq.data.registry import DatasetInfo, find, recognised, task_of
+from stacq.data.relabel import relabelled
+from stacq.data.table import SUFFIXES, is_table, read_table
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
-TABLES = (".csv", ".tsv", ".txt", ".npy", ".parquet", ".json", ".pkl", ".xlsx")
+UNREAD = (".txt", ".npy", ".json", ".pkl", ".xlsx", ".feather", ".arrow")
 MINARI_PREFIX = "minari:"
 
 
-def load(source: str | Path, *, infos: Infos = (), conventions: Conventions = NOTHING_STATED) -> Dataset:
-    """Load a D4RL HDF5 file, an npz archive, a Minari dataset or a dataset by name.
+def load(
+    source: str | Path,
+    *,
+    infos: Infos = (),
+    conventions: Conventions = NOTHING_STATED,
+    columns: Columns | Mapping[str, Any] | str | Path | None = None,
+) -> Dataset:
+    """Load a D4RL HDF5 file, an npz archive, a CSV or Parquet table, a Minari dataset or a dataset by name.
 
     Nothing is fetched here, nor generated but the small maze sets: a name whose file is not in the cache is answered
-    with the command that brings it. `infos` names per-row extras to keep, such as `qpos` and `qvel`.
+    with the command that brings it. `infos` names per-row extras to keep, such as `qpos` and `qvel`. `columns` say what
+    the columns of a table are, as a mapping or in a TOML file; its `reward` may be a formula, for data of every kind.
     """
+    if columns is not None:
+        conventions = replace(conventions, columns=columns_from(columns))
+    if is_table(source):
+        table = read_table(Path(source), infos=infos, conventions=conventions)
+        info = recognised(conventions.name or "")
+        if info is not None:
+            check_facts(table, info, source)
+        return _in_its_environment(table, info)
+    stated = conventions.columns or Columns()
+    if stated.of_tables:
+        raise InputError(
+            f"{', '.join(stated.of_tables)}: this data has no columns to map",
+            where=source,
+            expected=f"a table ({', '.join(SUFFIXES)}), or a reward alone",
+            fix="leave the mapping out",
+        )
+    dataset = _loaded(source, infos, conventions)
+    return dataset if stated.reward is None else relabelled(dataset, stated.reward, source)
+
+
+def _loaded(source: str | Path, infos: Infos, conventions: Conventions) -> Dataset:
     path, text = Path(source), str(source)
     there = os.path.exists(path) if text.startswith(MINARI_PREFIX) else exists(path)  # an id may be as long as a name
     if there or path.suffix.lower() in (*HDF5_SUFFIXES, ".npz"):
@@ -68,12 +100,12 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
             expected="a .hdf5 or .npz file, or a Minari dataset directory (with data/ inside)",
             fix="name the file itself",
         )
-    if path.suffix.lower() in TABLES:
+    if path.suffix.lower() in UNREAD:
         raise InputError(
             f"a {path.suffix} file is not read",
             where=path,
             expected="arrays by name: observations, actions, rewards, terminals, timeouts",
-            fix="write them with numpy.savez into an .npz file; docs/own-data.md shows how",
+            fix="write a CSV file, or with numpy.savez an .npz file; docs/own-data.md shows how",
         )
     single = single_task(conventions.name or path.stem) if path.suffix.lower() == ".npz" else None
     if single is not None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from stacq.core.errors import InputError
 from stacq.core.files import exists, expanded
+from stacq.core.outside import has_shape
 from stacq.core.reading import plain, read_text
 from stacq.core.types import Floats
 from stacq.data.conventions import Conventions
@@ -188,7 +189,13 @@ def stated(about: Mapping[str, Any], actions: Leaf, given: Conventions, director
         action_high=_bound("action_high", ours.get("action_high", actions.high), given, directory),
         env_id=StoredId(plain(env_id)) if env_id else None,
         name=plain(str(ours.get("name") or about.get("dataset_id") or directory.name)),
+        observation_names=_names(ours.get("observation_names")),
+        action_names=_names(ours.get("action_names")),
     )
+
+
+def _names(stored: Any) -> tuple[str, ...] | None:
+    return tuple(map(plain, stored)) if has_shape(stored, [str]) else None
 
 
 def _bound(key: str, stored: Any, given: Conventions, directory: Path) -> tuple[float, ...] | None:

@@ -126,6 +126,8 @@ def _own_facts(dataset: Dataset) -> dict[str, Any]:
         "env_id": dataset.env_id,
         "name": dataset.name,
         "provenance": dict(dataset.provenance),
+        "observation_names": list(dataset.observation_names),
+        "action_names": list(dataset.action_names),
     }
 
 

@@ -25,7 +25,9 @@ def read_npz(path: Path | str, *, infos: Infos = (), conventions: Conventions = 
         names = archive.names
         headers = _headers(archive, infos, path)
         shapes = {key: (row_shape(key, header.shape), header.dtype) for key, header in headers.items()}
-        check_shapes({key: shape for key, shape in shapes.items() if "/" not in key}, str(path), names)
+        check_shapes(
+            {key: shape for key, shape in shapes.items() if "/" not in key}, str(path), names, conventions.given
+        )
         values = {key: value.reshape(shapes[key][0]) for key, value in archive.read(headers).items()}
     extras = {key.removeprefix("infos/"): values.pop(key) for key in list(values) if "/" in key}
     known = Conventions(name=plain(path.stem))

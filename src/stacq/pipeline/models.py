@@ -178,19 +178,20 @@ def check_picture(path: Path) -> None:
     check_writable(path)
 
 
-def reach_report(found: Stitching) -> dict[str, Any]:
-    """What a page shows of reachable sets."""
+def reach_report(found: Stitching, names: Sequence[str] = ()) -> dict[str, Any]:
+    """What a page shows of reachable sets; a dimension by its name, if it has one."""
+    worst = found.known["worst_dimension"] if found.known else None
     return {
         "set_sizes": {str(size): count for size, count in found.size_histogram},
         "extra_per_state": found.extra,
         "criterion": found.criterion,
         "recall": found.recall,
-        "worst_dimension": found.known["worst_dimension"] if found.known else None,
+        "worst_dimension": names[worst] if names and worst is not None else worst,
     }
 
 
-def dynamics_report(directory: Path) -> Mapping[str, Any]:
-    """What a page shows of dynamics; nothing where they were fitted elsewhere."""
+def dynamics_report(directory: Path, names: Sequence[str] = ()) -> Mapping[str, Any]:
+    """What a page shows of dynamics, by dimensions of these names; nothing where they were fitted elsewhere."""
     try:
         quality = json_object(read_text(directory / QUALITY))
     except (OSError, ValueError):
@@ -199,7 +200,7 @@ def dynamics_report(directory: Path) -> Mapping[str, Any]:
         return {}
     found = quality["normalised"]
     return {
-        "dimensions": list(range(len(found["ensemble"]))),
+        "dimensions": list(names or range(len(found["ensemble"]))),
         "normalised_error": found["ensemble"],
         "single_member_error": found["member"],
         "persistence_error": found["identity"],

@@ -64,7 +64,8 @@ def with_dynamics(work: Work) -> Work:
             work.reporter.say(f"note: {plan.algorithm.name} needs no dynamics; {stages.dynamics} is not used")
         return work
     fitted = made_dynamics(plan.dataset, stages, small=plan.options.small, reporter=work.reporter)
-    return replace(work, fitted=fitted, facts={**work.facts, "dynamics.json": dynamics_report(fitted.directory)})
+    names = plan.dataset.observation_names
+    return replace(work, fitted=fitted, facts={**work.facts, "dynamics.json": dynamics_report(fitted.directory, names)})
 
 
 def with_sets(work: Work) -> Work:
@@ -73,7 +74,7 @@ def with_sets(work: Work) -> Work:
         return work
     plan, dynamics = work.plan, work.fitted.dynamics
     found = find_reachable(plan.dataset, dynamics, work.stages.reach, engine=work.stages.engine, reporter=work.reporter)
-    facts = {**work.facts, "reach.json": reach_report(found.stitching)}
+    facts = {**work.facts, "reach.json": reach_report(found.stitching, plan.dataset.observation_names)}
     return replace(work, plan=plan.with_models(dynamics, found.sets), facts=facts)
 
 

@@ -40,6 +40,7 @@ from stacq.report.tables import plural
 END_COLOURS = {"terminal": ORANGE, "timeout": BLUE, "cut": "#999999"}
 DRAWABLE = 1e100
 MOST_BINS = 48  # of a histogram of episodes
+MOST_NAMES = 6  # dimensions whose names fit below the axis
 MOST_ACTIONS = 16  # ridges that stay readable
 ACTION_BINS = 80
 RIDGE = 0.84  # height of a ridge; the next one begins at 1
@@ -182,7 +183,9 @@ def _draw_actions(ax: Axes, dataset: Dataset, summary: Summary) -> None:
         ax.text(1.01, 0.3 - d, share, transform=place, size=9, color=GREY, va="center")
     for bound in (left, right):
         ax.axvline(bound, color=INK, linewidth=1, linestyle=DASHED, zorder=1)
-    _ridge_axes(ax, shown)
+    _ridge_axes(
+        ax, [shortened(name, 12) for name in summary.action_names[:shown]] or [f"$a_{{{d}}}$" for d in range(shown)]
+    )
     ax.set_xlabel("action" if shared else "action, scaled so that its bounds are -1 and 1")
 
 
@@ -192,9 +195,9 @@ def _ridge(ax: Axes, base: float, heights: Float64s, edges: Float64s) -> None:
     ax.stairs(top, edges, baseline=base, color=BLUE, linewidth=0.9, zorder=3)
 
 
-def _ridge_axes(ax: Axes, count: int) -> None:
-    ax.set_yticks([0.3 - d for d in range(count)], [f"$a_{{{d}}}$" for d in range(count)])
-    ax.set_ylim(0.9 - count, 1.0)
+def _ridge_axes(ax: Axes, names: list[str]) -> None:
+    ax.set_yticks([0.3 - d for d in range(len(names))], names)
+    ax.set_ylim(0.9 - len(names), 1.0)
     ax.margins(x=0.04)
     ax.xaxis.set_major_locator(MaxNLocator(nbins=5))
     ax.grid(False)
@@ -213,6 +216,8 @@ def _draw_observations(ax: Axes, summary: Summary) -> None:
     ax.scatter(place, [c.mean for c in columns], s=1.6 * width + 2, **dot)
     _fit_scale(ax, columns)
     dimension_axis(ax, len(columns), "dimension")
+    if 0 < len(summary.observation_names) <= MOST_NAMES:
+        ax.set_xticks(place, [shortened(name, 12) for name in summary.observation_names])
 
 
 def _fit_scale(ax: Axes, columns: tuple[Column, ...]) -> None:

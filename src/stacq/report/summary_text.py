@@ -16,6 +16,7 @@ from stacq.report.tables import fact_table, number, number_table, plural, print_
 BLOCKS = " ▁▂▃▄▅▆▇█"
 PLAIN_BLOCKS = " ...:::##"  # for output that cannot carry Unicode
 HISTOGRAM_HEIGHT = 4  # lines
+NAME = 14  # characters of a dimension's name, so that the table fits 80 columns
 MOST_BOUNDS = 4  # dimensions whose bounds are printed one by one
 
 
@@ -27,8 +28,8 @@ def print_summary(summary: Summary, console: Console) -> None:
         _spreads(summary),
         _facts(summary),
         _histograms(summary, glyphs),
-        _dimension_table("observations", summary.observations, glyphs),
-        _dimension_table("actions", summary.actions, glyphs, summary.saturation),
+        _dimension_table("observations", summary.observations, glyphs, summary.observation_names),
+        _dimension_table("actions", summary.actions, glyphs, summary.action_names, summary.saturation),
         *([warning_list(summary.warnings)] if summary.warnings else []),
     )
     print_parts(parts, console)
@@ -113,7 +114,11 @@ def _bars(counts: Sequence[int], height: int, glyphs: str) -> list[str]:
 
 
 def _dimension_table(
-    title: str, columns: tuple[Column, ...], glyphs: str, shares: tuple[float, ...] = ()
+    title: str,
+    columns: tuple[Column, ...],
+    glyphs: str,
+    names: tuple[str, ...],
+    shares: tuple[float, ...] = (),
 ) -> RenderableType:
     table = number_table("", "min", "1%", "mean", "std", "99%", "max", *(["at bound"] if shares else []))
     table.add_column("shape", style="cyan", no_wrap=True)
@@ -121,7 +126,11 @@ def _dimension_table(
     for index, column in enumerate(shown):
         numbers = (column.low, column.p1, column.mean, column.std, column.p99, column.high)
         cells = [number(value, 3) for value in numbers] + ([f"{shares[index]:.1%}"] if shares else [])
-        table.add_row(str(index), *cells, *_bars(column.shape, 1, glyphs))
+        table.add_row(
+            f"{index} {printable(names[index]):.{NAME}}" if names else str(index),
+            *cells,
+            *_bars(column.shape, 1, glyphs),
+        )
     rest = columns[len(shown) :]
     return Group(Text(title, style="bold"), table, *([_folded(rest)] if rest else []))
 
