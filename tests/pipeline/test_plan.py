@@ -51,6 +51,14 @@ def test_the_same_options_have_the_same_directory() -> None:
     assert run_directory(plan(options("bc"))) != run_directory(plan(options("bc", steps=80)))
 
 
+def test_a_run_knows_the_names_of_its_datas_dimensions() -> None:
+    data = recorded("mine")
+    names = tuple(f"joint {place}" for place in range(data.observation_size))
+    named = make_plan(dataclasses.replace(data, observation_names=names), Options("bc", evaluate=False)).manifest()
+    assert named["observation_names"] == list(names) and "action_names" not in named
+    assert "observation_names" not in make_plan(data, Options("bc", evaluate=False)).manifest()
+
+
 def test_data_of_one_body_is_not_scored_in_another() -> None:
     for name in ("walker2d-medium-v2", "walker2d-medium", "walker2d_medium-v2"):
         with pytest.raises(InputError, match="belongs to walker2d"):

@@ -119,7 +119,14 @@ class Plan:
             "reward_scale": self.reward_scale,
             "reward_shift": self.preset.shown.reward_shift,
             "config": asdict(self.config),
+            **_names_of(self.dataset),
         }
+
+
+def _names_of(dataset: Dataset) -> dict[str, list[str]]:
+    """Of the dimensions, where the data has names: an exported policy tells them."""
+    names = {"observation_names": dataset.observation_names, "action_names": dataset.action_names}
+    return {key: list(values) for key, values in names.items() if values}
 
 
 def make_plan(dataset: Dataset, options: Options) -> Plan:
