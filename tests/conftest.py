@@ -28,6 +28,7 @@ COMPILING = {"test_algo_contract", "test_resume", "test_stages", "test_train", "
 COMPILED_PROGRAMS = 30_000  # pieces of memory of a process; the system allows 65,530
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is tested of one algorithm is tested by one worker, which compiles its update and makes its run once."""
     for item in items:
@@ -40,10 +41,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _compiles(item: pytest.Item) -> bool:
-    """Whether a test of an algorithm compiles its program for itself."""
+    """Whether a test of an algorithm compiles its program for itself, and does not just look at the whole run."""
     assert isinstance(item, pytest.Function)
     abstract = "shapes" in item.name or "page" in item.name
-    return item.module.__name__ in COMPILING and "finished" not in item.fixturenames and not abstract
+    looks = "finished" in item.fixturenames and item.module.__name__ != "test_resume"
+    return item.module.__name__ in COMPILING and not looks and not abstract
 
 
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:

@@ -72,7 +72,7 @@ def test_trained_networks_are_as_exact_as_in_numpy(body: str) -> None:
         rows = (scale * np.random.default_rng(0).standard_normal((500, policy.observation_size))).astype(np.float32)
         true = exact(network_of(policy, ""), rows)
         ours, theirs = np.abs(policy(rows) - true).max(), np.abs(session(policy)(rows) - true).max()
-        assert theirs <= PARITY + 2 * ours, scale
+        assert theirs <= PARITY + 4 * ours, scale  # processors add in different orders
 
 
 @pytest.mark.parametrize("policy", [mlp(8), gaussian(), chosen()], ids=lambda policy: policy.kind)
