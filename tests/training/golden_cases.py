@@ -14,7 +14,7 @@ import numpy as np
 
 GOLDEN = Path(__file__).parent / "golden.json"
 Numbers = dict[str, float]
-DEEP = 2  # dots in the name of an array of a network with parts in parts
+DEEP = 3  # dots in the name of an array of a network with parts in parts
 
 
 def of_run(directory: Path) -> Numbers:
