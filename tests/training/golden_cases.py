@@ -14,7 +14,6 @@ import numpy as np
 
 GOLDEN = Path(__file__).parent / "golden.json"
 Numbers = dict[str, float]
-DEEP = 3  # dots in the name of an array of a network with parts in parts
 
 
 def of_run(directory: Path) -> Numbers:
@@ -37,7 +36,8 @@ def of_run(directory: Path) -> Numbers:
 
 def part_of(name: str) -> str:
     """Arrays of a large network count together: the small ones among them differ by percents between processors."""
-    return name if name.count(".") < DEEP else name.split(".")[0]
+    deep = name.count(".") > 1 and not name[-1].isdigit()
+    return name.split(".")[0] if deep else name
 
 
 def of_models() -> Numbers:
