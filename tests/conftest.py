@@ -1,5 +1,6 @@
 """Every test has a cache directory and a working directory of its own."""
 
+import itertools
 import os
 import signal
 import sys
@@ -23,9 +24,11 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background
 
 
 # Their programs take half a minute to compile. The fast tests make one whole run of each, and slow ones do the rest.
-SLOW_TO_COMPILE = {"mbts", "diffuser", "rambo"}
+SLOW_TO_COMPILE = {"onestep-stacq", "mbts", "diffuser", "rambo"}
 COMPILING = {"test_algo_contract", "test_resume", "test_stages", "test_train", "test_watchdog", "test_task"}
 COMPILED_PROGRAMS = 30_000  # pieces of memory of a process; the system allows 65,530
+TORN_DOWN = itertools.count(1)
+LOOKED_AT_EVERY = 20  # tests: to count the pieces takes longer than most of them
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
@@ -51,7 +54,7 @@ def _compiles(item: pytest.Item) -> bool:
 def pytest_runtest_teardown(nextitem: pytest.Item | None) -> None:
     """Forget compiled programs before the system refuses memory for more of them: that would be a crash."""
     jax, maps = sys.modules.get("jax"), Path("/proc/self/maps")
-    if jax is not None and nextitem is not None and maps.exists():
+    if next(TORN_DOWN) % LOOKED_AT_EVERY == 0 and jax is not None and nextitem is not None and maps.exists():
         with maps.open("rb") as file:
             if sum(1 for _ in file) > COMPILED_PROGRAMS:
                 jax.clear_caches()

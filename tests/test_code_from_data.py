@@ -184,7 +184,7 @@ def test_a_module_of_ones_own_that_does_not_do(source: str, said: str) -> None:
         make_env(source)
 
 
-@pytest.mark.parametrize("by_module", [False, True])
+@pytest.mark.parametrize("by_module", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_module_that_is_named_is_found_in_the_working_directory(by_module: bool) -> None:
     """By the process itself (inspect) and by its workers (evaluate), and nothing else that lies there."""
     Path("mine.py").write_text(MINE)

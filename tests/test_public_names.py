@@ -22,6 +22,7 @@ def test_public_names_are_listed_and_exist() -> None:
         stacq.trian  # noqa: B018
 
 
+@pytest.mark.slow
 def test_a_training_may_be_given_in_every_way(capsys: pytest.CaptureFixture[str]) -> None:
     """By keywords, by a name and keywords, or whole: it is the same run, in the same directory."""
     settings = {"hidden": (8, 8), "batch": 16, "learning_rate": 1e-3}

@@ -314,6 +314,7 @@ def test_plans_begin_with_the_better_of_two_actions_and_never_with_their_mean() 
     assert np.mean(guided > 0.4) > 0.9
 
 
+@pytest.mark.slow
 def test_a_file_keeps_it_whole(tmp_path: Path) -> None:
     planner = planners()["guided"]
     planner.save(tmp_path / "p.safetensors")

@@ -83,6 +83,7 @@ def rank_correlation(sets: ReachableSets, seed: int = 0, **changes: Any) -> floa
     return float(stats.spearmanr(values(state, known.s, known.s_next), known.q).statistic)
 
 
+@pytest.mark.slow
 def test_deep_critics_order_pairs_as_the_tabular_solver_does() -> None:
     known = oracle()
     assert known.sets.pairs > 3 * len(known.data) and len(set(known.q.round(6))) >= 10

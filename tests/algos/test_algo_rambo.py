@@ -202,6 +202,7 @@ def imagined() -> tuple[jax.Array, Imagined]:
     return s, jax.jit(imagined_step)(elites, actor, critic, s, world(), KEY, 0.9)
 
 
+@pytest.mark.slow
 def test_an_imagined_step_is_a_draw_of_one_elite() -> None:
     """Its noise is taken back out of what it gives: for one of the elites, standard normals are left."""
     (actor, critic), (s, step) = plain(networks(), imagined())
@@ -257,6 +258,7 @@ def test_model_rows_are_inputs_and_what_follows() -> None:
         np.testing.assert_allclose(y[row], joined([batch.r[row]], step), **CLOSE)
 
 
+@pytest.mark.slow
 def test_half_of_a_batch_is_imagined() -> None:
     batch = batch_of(world(), ROWS)
     for ratio, real in ((0.5, 3), (1 / 6, 1)):
@@ -281,6 +283,7 @@ def known_model() -> GaussianEnsemble:
     return GaussianEnsemble((jnp.zeros_like(fresh.weights[0]),), (jnp.asarray(biases),), still, still)
 
 
+@pytest.mark.slow
 def test_branches_go_on_until_they_end() -> None:
     count = 100
     roll = jax.jit(partial(rollouts, count=count, length=STEPS, act=random_actions))
@@ -339,6 +342,7 @@ def fit_once() -> Any:
     return jax.jit(rambo.fit_model)
 
 
+@pytest.mark.slow
 def test_fitting_stops_where_nothing_improves_and_ends_in_the_best() -> None:
     """With a single row held out and one batch per epoch every step is judged."""
     now, errors, before = state(), [], state()
@@ -394,6 +398,7 @@ def test_rollouts_are_made_when_they_are_due() -> None:
     assert int(after.clock) == 5 and same(before.pool, after.pool)
 
 
+@pytest.mark.slow
 def test_chains_go_on_or_begin_again() -> None:
     """A chain has two steps here; one that fell begins anew."""
     _, after = updated()

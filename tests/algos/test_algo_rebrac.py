@@ -253,7 +253,7 @@ def test_it_takes_the_better_of_two_logged_actions(paid: str) -> None:
     assert (chosen if paid == "right" else -chosen).min() > 0.25
 
 
-@pytest.mark.parametrize(("beta", "wanted"), [(0.0, 0.9), (2.0, 0.45)])
+@pytest.mark.parametrize(("beta", "wanted"), [pytest.param(0.0, 0.9, marks=pytest.mark.slow), (2.0, 0.45)])
 def test_the_critics_pay_for_a_next_action_that_the_data_did_not_take(beta: float, wanted: float) -> None:
     """At the second step the data goes half a step either way for 1, and the policy is held between the two.
 

@@ -95,7 +95,17 @@ def test_draws_made_beforehand_are_those_of_each_step() -> None:
     jax.tree.map(np.testing.assert_array_equal, ours, theirs)
 
 
-@pytest.mark.parametrize(("cores", "turns"), [(1, 7), (2, 1), (2, 2), (2, 7), (4, 7), (8, 7)])
+@pytest.mark.parametrize(
+    ("cores", "turns"),
+    [
+        pytest.param(1, 7, marks=pytest.mark.slow),
+        pytest.param(2, 1, marks=pytest.mark.slow),
+        (2, 2),
+        (2, 7),
+        (4, 7),
+        (8, 7),
+    ],
+)
 def test_cores_that_share_the_seeds_change_nothing(cores: int, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit what each of three seeds does alone, with a setting of its own; never in the caller's thread."""
     monkeypatch.setattr(loop, "available_cores", lambda: cores)

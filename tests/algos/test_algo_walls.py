@@ -72,6 +72,7 @@ def sets_by(dynamics: Dynamics) -> ReachableSets:
     return reachable_sets(walled(), dynamics, ReachConfig())
 
 
+@pytest.mark.slow
 def test_states_on_the_two_sides_are_near_but_not_joined() -> None:
     data, sets = walled(), sets_by(learned())
     assert 2 * FACE < STEP and ((np.abs(data.next_observations[:, 0]) == np.float32(FACE)).sum() > 100)

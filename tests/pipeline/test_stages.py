@@ -39,6 +39,7 @@ def test_actions_that_lead_to_states_are_found_only_where_they_are_pulled_to() -
     assert [each.extras is not None and each.extras.actions is not None for each in worlds] == [False, False, True]
 
 
+@pytest.mark.slow
 def test_a_run_that_pulls_to_actions_finds_them_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen, whole, directory = plan(robust(1.0)), tmp_path / "whole", tmp_path / "run"
     said: list[str] = []

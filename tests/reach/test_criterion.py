@@ -89,7 +89,7 @@ def known_pairs(dynamics: Dynamics, rows: Ints) -> tuple[Device, Candidates]:
     return device_of(dynamics, True, Blocks(64, 16)), pairs
 
 
-@pytest.mark.parametrize("asked", [0.95, 0.98])
+@pytest.mark.parametrize("asked", [0.95, pytest.param(0.98, marks=pytest.mark.slow)])
 def test_at_least_the_asked_share_of_known_pairs_passes(asked: float) -> None:
     _, dynamics = fitted()
     device, pairs = known_pairs(dynamics, dynamics.held_out)

@@ -210,7 +210,7 @@ def test_rows_are_sorted_and_unique(engine: Engine) -> None:
 
 
 @engines
-@pytest.mark.parametrize("chunk", [1, 7, 100])
+@pytest.mark.parametrize("chunk", [pytest.param(1, marks=pytest.mark.slow), 7, 100])
 def test_chunks_of_boxes_give_the_rows_of_the_whole(
     chunk: int, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

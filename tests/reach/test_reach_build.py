@@ -128,7 +128,7 @@ def test_chunks_do_not_change_the_sets(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert whole.facts == pieces.facts
 
 
-@pytest.mark.parametrize("cap", [None, 3])
+@pytest.mark.parametrize("cap", [None, pytest.param(3, marks=pytest.mark.slow)])
 def test_nor_does_the_number_of_pairs_that_are_held_at_a_time(
     cap: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -355,7 +355,7 @@ module.reachable_sets(*learned(), ReachConfig(criterion=sys.argv[2]))
 """
 
 
-@pytest.mark.parametrize("criterion", ["paper", "calibrated"])
+@pytest.mark.parametrize("criterion", [pytest.param("paper", marks=pytest.mark.slow), "calibrated"])
 def test_a_killed_run_goes_on_and_leaves_the_same_bits(
     criterion: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,6 +74,7 @@ def test_nothing_to_stitch_is_told() -> None:
     assert found.extra == 0 and any("nothing can be stitched" in warning for warning in found.warnings())
 
 
+@pytest.mark.slow
 def test_fit_and_reach_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "walks.hdf5"
     write_hdf5(walks(episodes=20, length=25), path)
@@ -96,6 +97,7 @@ def test_fit_and_reach_on_the_command_line(tmp_path: Path, capsys: pytest.Captur
     assert "by the calibrated criterion" in out and "recall 0.9" in out and "held-out rows" in out
 
 
+@pytest.mark.slow
 def test_dynamics_of_the_cache_without_held_out_rows_are_fitted_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,6 +53,7 @@ def stopping(function: Callable[..., Any], after: int) -> Callable[..., Any]:
     return called
 
 
+@pytest.mark.slow
 def test_a_stop_between_iterations_is_gone_on_from_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     dataset, said = recordings(), list[str]()
     places = [stitched_at(dataset, TINY, number) for number in (1, 2, 3)]
@@ -112,6 +113,7 @@ def test_other_settings_are_other_data_and_other_seeds_too() -> None:
     assert stitched_at(dataset, dataclasses.replace(TINY, iterations=9), 1) in places
 
 
+@pytest.mark.slow
 def test_damaged_data_is_told(tmp_path: Path) -> None:
     dataset = recordings()
     one = dataclasses.replace(TINY, iterations=1)

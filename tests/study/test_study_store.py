@@ -55,6 +55,7 @@ def test_a_place_that_needs_another_package_is_named(monkeypatch: pytest.MonkeyP
         Store("s3://bucket/folder")
 
 
+@pytest.mark.slow
 def test_a_cell_is_done_away_and_its_run_comes_back(tmp_path: Path) -> None:
     (first, *_) = cells(SMALL.replace("learning_rate = [1e-3, 1e-2]", "learning_rate = 1e-3"))
     (job,) = [each for each in jobs_of([first]) if each.kind == "cell"]

@@ -135,6 +135,7 @@ def test_without_a_whole_checkpoint_a_run_starts_anew_and_says_so(tmp_path: Path
     assert outcome(directory) == outcome(whole)
 
 
+@pytest.mark.slow
 def test_a_damaged_snapshot_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Passed over, its evaluation would be missing in the end, and nobody would know."""
     chosen, directory, whole = plan(options("td3bc")), tmp_path / "run", tmp_path / "whole"
@@ -154,6 +155,7 @@ def test_a_damaged_snapshot_is_made_again(tmp_path: Path, monkeypatch: pytest.Mo
     assert outcome(directory) == outcome(whole)
 
 
+@pytest.mark.slow
 def test_a_damaged_snapshot_is_made_from_the_checkpoint_of_its_step(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
