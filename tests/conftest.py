@@ -26,7 +26,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # in a shell's background
 # Their programs take half a minute to compile. The fast tests make one whole run of each, and slow ones do the rest.
 SLOW_TO_COMPILE = {"onestep-stacq", "mbts", "diffuser", "rambo"}
 COMPILING = {"test_algo_contract", "test_resume", "test_stages", "test_train", "test_watchdog", "test_task"}
+COMPILING |= {"test_algo_probes", "test_algo_updates"}
 COMPILED_PROGRAMS = 30_000  # pieces of memory of a process; the system allows 65,530
+STOPPED = {"bc", "td3bc", "stacq"}  # by fast tests; every algorithm by slow ones, which kill it for real
 TORN_DOWN = itertools.count(1)
 LOOKED_AT_EVERY = 20  # tests: to count the pieces takes longer than most of them
 
@@ -39,8 +41,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in chosen:
             if isinstance(name, str) and name in BUILT_IN:
                 item.add_marker(pytest.mark.xdist_group(name))
-                if name in SLOW_TO_COMPILE and _compiles(item):
+                if (name in SLOW_TO_COMPILE and _compiles(item)) or (name not in STOPPED and _stops(item)):
                     item.add_marker(pytest.mark.slow)
+
+
+def _stops(item: pytest.Item) -> bool:
+    """Whether it stops a run and goes on with it: the loop does that, the same way for every algorithm."""
+    assert isinstance(item, pytest.Function)
+    return item.module.__name__ == "test_resume"
 
 
 def _compiles(item: pytest.Item) -> bool:

@@ -311,7 +311,7 @@ def test_gymnasium_finds_every_environment_with_nothing_imported_before() -> Non
 
 
 def test_the_plan_needs_no_opengl() -> None:
-    env: Any = gymnasium.make("stacq/PointMaze-umaze-v0", render_mode="plan")
+    env: Any = gymnasium.make("stacq.envs.registered:stacq/PointMaze-umaze-v0", render_mode="plan")
     env.reset(seed=0)
     before = env.render()
     for _ in range(60):
@@ -332,7 +332,7 @@ def test_a_path_is_drawn_where_it_went() -> None:
 
 
 def test_a_photograph_or_a_word_about_opengl() -> None:
-    env: Any = gymnasium.make("stacq/PointMaze-umaze-v0", render_mode="rgb_array")
+    env: Any = gymnasium.make("stacq.envs.registered:stacq/PointMaze-umaze-v0", render_mode="rgb_array")
     env.reset(seed=0)
     try:
         image = env.render()

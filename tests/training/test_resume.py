@@ -49,7 +49,10 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_never_was(
     assert outcome(directory) == outcome(whole)
 
 
-@pytest.mark.parametrize(("number", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+@pytest.mark.parametrize(
+    ("number", "raised"),
+    [(signal.SIGTERM, Terminated), pytest.param(signal.SIGINT, KeyboardInterrupt, marks=pytest.mark.slow)],
+)
 def test_a_run_that_is_asked_to_stop_keeps_what_it_did(
     finished: tuple[str, Path], tmp_path: Path, number: signal.Signals, raised: type[BaseException]
 ) -> None:
