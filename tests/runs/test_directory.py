@@ -1,7 +1,9 @@
 """Run directories: complete, readable after any end, and no service needed."""
 
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,16 @@ def test_two_processes_do_not_write_into_one_run(tmp_path: Path) -> None:
         Run(tmp_path / "run", {}, resume=True)
     with Run(tmp_path / "run", {}, resume=True) as run:
         run.log("free again")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no named pipes")
+def test_a_pipe_in_the_place_of_the_lock_does_not_block(tmp_path: Path) -> None:
+    with Run(tmp_path / "run", {}):
+        pass
+    (tmp_path / "run" / "lock").unlink()
+    os.mkfifo(tmp_path / "run" / "lock")
+    with Run(tmp_path / "run", {}, resume=True), pytest.raises(InputError, match="another process is writing"):
+        Run(tmp_path / "run", {}, resume=True)
 
 
 def test_two_processes_that_begin_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

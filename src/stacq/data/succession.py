@@ -119,7 +119,8 @@ def _link(
     check_finite(stored, rows[stated[rows]], "next_observations", where)
     rows = rows[~ends[rows]]
     following = observations[rows + 1]
-    apart = (np.abs(stored[rows] - following) > ROUNDING * (1 + np.abs(following))).any(axis=1)
+    with np.errstate(invalid="ignore"):  # a placeholder may be infinite
+        apart = (np.abs(stored[rows] - following) > ROUNDING * (1 + np.abs(following))).any(axis=1)
     if find_breaks and apart.any():
         breaks = rows[apart]
         ends[breaks] = True

@@ -137,9 +137,12 @@ def _busy(directory: Path) -> InputError:
 
 
 def _locked(directory: Path) -> IO[bytes]:
-    """An open file whose lock ends with this process, however it ends."""
+    """An open file whose lock ends with this process, however it ends.
+
+    It is opened for both ways: to open a pipe of that name for writing alone would wait for a reader.
+    """
     with writing(directory):
-        file = (directory / "lock").open("wb")
+        file = os.fdopen(os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o666), "r+b", buffering=0)
     if not flock(file.fileno(), "LOCK_EX", wait=False):
         file.close()
         raise _busy(directory)
