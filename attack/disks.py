@@ -83,9 +83,11 @@ def judged_twice(bench: Bench, reference: Reference, folder: Path, first: Answer
 
 
 def resumable(name: str) -> bool:
-    """What a download keeps on purpose, to go on from."""
-    last = Path(name).name
-    return not last.startswith(".") and last.endswith((".part", ".part.json"))
+    """What is kept on purpose, to go on from: pieces of a download or of sets, and what a run has done."""
+    path = Path(name)
+    piece = not path.name.startswith(".") and path.name.endswith((".part", ".part.json"))
+    of_a_run = "runs" in path.parts and {"checkpoints", "snapshots"} & set(path.parts)
+    return piece or bool(of_a_run) or any(part.startswith(".partial-") for part in path.parts)
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _stops(item: pytest.Item) -> bool:
     """Whether it stops a run and goes on with it: the loop does that, the same way for every algorithm."""
     assert isinstance(item, pytest.Function)
-    return item.module.__name__ == "test_resume"
+    return bool(item.module.__name__ == "test_resume")
 
 
 def _compiles(item: pytest.Item) -> bool:

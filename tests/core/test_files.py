@@ -93,6 +93,15 @@ def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "work"]
 
 
+def test_folders_that_were_made_in_vain_go_again(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    for target in (tmp_path / "kept" / "file", tmp_path / "new" / "newer" / "file"):
+        with pytest.raises(RuntimeError), replacing(target):
+            raise RuntimeError
+        check_writable(target)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["kept", "work"]
+
+
 def test_unwritable_places_are_input_errors(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for act in (check_writable, lambda path: write_json(path, {})):

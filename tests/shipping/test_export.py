@@ -60,7 +60,7 @@ def test_wrong_requests_are_told_and_write_nothing(keywords: dict[str, Any], mes
 
 def test_a_file_that_is_there_is_kept_unless_forced() -> None:
     Path("policy.h").write_text("mine")
-    with pytest.raises(InputError, match="there already"):
+    with pytest.raises(InputError, match="exists already"):
         export(mlp(4), "policy.h")
     assert Path("policy.h").read_text() == "mine"
     export(mlp(4), "policy.h", force=True)

@@ -43,14 +43,12 @@ def replacing(path: Path) -> Iterator[Path]:
 
     A crash or an exception at any instant leaves the old file or the new one, never a mixture.
     """
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with staging(path.parent) as folder:
-            temporary = folder / path.name
-            yield temporary
-            _sync(temporary)
-            os.replace(temporary, path)
-            _sync_directory(path.parent)
+    with writing(path), folder_of(path) as parent, staging(parent) as folder:
+        temporary = folder / path.name
+        yield temporary
+        _sync(temporary)
+        os.replace(temporary, path)
+        _sync_directory(path.parent)
 
 
 @contextlib.contextmanager
@@ -59,8 +57,7 @@ def appearing(directory: Path, *, instead: bool = False) -> Iterator[Path]:
 
     That must not be there then, unless the new one comes `instead` of it.
     """
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with staging(directory.parent) as folder:
+    with folder_of(directory) as parent, staging(parent) as folder:
         beginning = folder / "new"
         beginning.mkdir()
         yield beginning
@@ -72,6 +69,30 @@ def appearing(directory: Path, *, instead: bool = False) -> Iterator[Path]:
                 directory.rename(folder / "old")
         beginning.rename(directory)
         _sync_directory(directory.parent)
+
+
+@contextlib.contextmanager
+def folder_of(path: Path) -> Iterator[Path]:
+    """The folder in which `path` is to appear; folders that were made for it in vain go again."""
+    made: list[Path] = []
+    try:
+        yield _make_folder(path.parent, made)
+    except BaseException:
+        _remove_empty(made)
+        raise
+
+
+def _make_folder(folder: Path, made: list[Path]) -> Path:
+    """Make it and what is missing above it; `made` gets what was missing, the innermost first."""
+    made += [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 @contextlib.contextmanager
@@ -151,10 +172,12 @@ def save_tensors(path: Path, arrays: Mapping[str, Array], metadata: dict[str, st
 
 def check_writable(path: Path) -> None:
     """Fail now, not after hours of work, if `path` could not be written."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with staging(path.parent) as folder:
+    made: list[Path] = []
+    try:
+        with writing(path), staging(_make_folder(path.parent, made)) as folder:
             (folder / path.name).touch()
+    finally:
+        _remove_empty(made)
 
 
 def exists(path: Path) -> bool:

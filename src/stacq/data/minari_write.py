@@ -1,6 +1,5 @@
 """A Dataset written as a Minari dataset, for users of Minari (other libraries misread it: docs/data.md)."""
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,26 +41,12 @@ def write_minari(dataset: Dataset, dataset_id: str, *, description: str | None =
             fix=f"choose another id or version, or run `minari delete {dataset_id}` first",
         )
     about = description or f"{dataset.name or dataset_id}, written by stacq"
-    with _namespace(target.parent):
-        try:
-            with writing(target), appearing(target) as beginning:
-                _fill(dataset, dataset_id, beginning / "data", about)
-        except ImportError as error:
-            raise uninstalled(error) from error
-    return target
-
-
-@contextlib.contextmanager
-def _namespace(folder: Path) -> Iterator[None]:
-    """The folder that an id's first part names; if it was made and is not needed, it is removed."""
-    new = not exists(folder)
     try:
-        yield
-    except BaseException:
-        if new:
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-        raise
+        with writing(target), appearing(target) as beginning:
+            _fill(dataset, dataset_id, beginning / "data", about)
+    except ImportError as error:
+        raise uninstalled(error) from error
+    return target
 
 
 def _check_id(dataset_id: str) -> None:

@@ -105,7 +105,7 @@ def record(
     if path.suffix not in (".hdf5", ".h5"):
         raise InputError(f"'{path.suffix}' is not written", where=path, expected=".hdf5", fix="choose another --out")
     if path.exists() and not force:
-        raise InputError("this file is there already", where=path, fix="choose another --out, or add --force")
+        raise InputError("this file exists already", where=path, fix="choose another --out, or add --force")
     check_writable(path)
     with progress(f"recording {called}", rows, "rows") as update:
         dataset = rollout(

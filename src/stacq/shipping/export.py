@@ -39,7 +39,7 @@ def export(
     """
     chosen, path = _target(out, format, name)
     if exists(path) and not force:
-        raise InputError("this file is there already", where=path, fix="choose another --out, or add --force")
+        raise InputError("this file exists already", where=path, fix="choose another --out, or add --force")
     if chosen == "c" and sample:
         raise InputError(
             "a C header has no chance", where=path, expected="--sample with --format onnx", fix="leave --sample out"
