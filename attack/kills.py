@@ -85,7 +85,7 @@ def killed(bench: Bench, reference: Reference, point: Point) -> list[Finding]:
 
 def in_place(reference: Reference, first: Answer, second: Answer) -> bool:
     """Whether the second run was refused because of what the first had finished, or keeps."""
-    return "exists already" in second.err and (first.code in DEAD or reference.job.keeps)
+    return "exists already" in second.err and (first.code in (0, *DEAD) or reference.job.keeps)
 
 
 def swept(bench: Bench, reference: Reference, left: list[str]) -> bool:

@@ -11,7 +11,7 @@ import pytest
 
 from stacq import InputError
 from stacq.core.artefacts import cache_key, check_parent, read_artefact, write_artefact
-from stacq.core.files import alone, check_writable, content_hash, home, replacing, write_json
+from stacq.core.files import alone, appearing, check_writable, content_hash, home, replacing, write_json
 from stacq.core.types import Array
 
 HALF = """
@@ -96,8 +96,9 @@ def test_an_exception_leaves_nothing(tmp_path: Path) -> None:
 def test_folders_that_were_made_in_vain_go_again(tmp_path: Path) -> None:
     (tmp_path / "kept").mkdir()
     for target in (tmp_path / "kept" / "file", tmp_path / "new" / "newer" / "file"):
-        with pytest.raises(RuntimeError), replacing(target):
-            raise RuntimeError
+        for manager in (replacing, appearing, alone):
+            with pytest.raises(RuntimeError), manager(target):
+                raise RuntimeError
         check_writable(target)
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["kept", "work"]
 

@@ -76,7 +76,9 @@ def folder_of(path: Path) -> Iterator[Path]:
     """The folder in which `path` is to appear; folders that were made for it in vain go again."""
     made: list[Path] = []
     try:
-        yield _make_folder(path.parent, made)
+        with writing(path):
+            _make_folder(path.parent, made)
+        yield path.parent
     except BaseException:
         _remove_empty(made)
         raise
@@ -111,9 +113,14 @@ def alone(path: Path, waiting: Callable[[], object] | None = None) -> Iterator[N
     `waiting` is called if someone else holds it. The operating system lets go of it when its holder dies. There is no
     lock on Windows and on some network file systems: there the work is done twice, and either result is whole.
     """
+    with folder_of(path), _lock_next_to(path, waiting):
+        yield
+
+
+@contextlib.contextmanager
+def _lock_next_to(path: Path, waiting: Callable[[], object] | None) -> Iterator[None]:
     lock = lock_path(path)
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = locked(lock, wait=False)
     if descriptor is None:
         if waiting is not None:

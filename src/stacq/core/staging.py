@@ -120,9 +120,18 @@ def _remove(path: Path) -> None:
 
 
 def locked(path: Path, *, wait: bool) -> int | None:
-    """The open and locked file of that name; one that was removed while it was waited for does not count."""
+    """The open and locked file of that name; one that was removed while it was waited for does not count.
+
+    Its folder may go meanwhile, too: whoever made it in vain removes it.
+    """
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        except FileNotFoundError:
+            if path.is_symlink():  # to nothing, for ever
+                raise
+            path.parent.mkdir(parents=True, exist_ok=True)
+            continue
         try:
             mine = flock(descriptor, "LOCK_EX", wait=wait)
         except BaseException:
