@@ -86,8 +86,8 @@ def resumable(name: str) -> bool:
     """What is kept on purpose, to go on from: pieces of a download or of sets, and what a run has done."""
     path = Path(name)
     piece = not path.name.startswith(".") and path.name.endswith((".part", ".part.json"))
-    of_a_run = "runs" in path.parts and {"checkpoints", "snapshots"} & set(path.parts)
-    return piece or bool(of_a_run) or any(part.startswith(".partial-") for part in path.parts)
+    of_a_run = not {"checkpoints", "snapshots"}.isdisjoint(path.parts)
+    return piece or of_a_run or any(part.startswith(".partial-") for part in path.parts)
 
 
 @contextlib.contextmanager
