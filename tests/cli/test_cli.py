@@ -163,6 +163,16 @@ def test_bounds_may_be_stated_wherever_data_is_read(tmp_path: Path, capsys: pyte
     assert once.replace("once.html", "twice.html") == twice
 
 
+def test_a_dataset_is_generated_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "stacq/hopper-medium-v0@200"
+    assert "data generate" in refused(capsys, "train", name, "--algo", "bc")
+    assert "no variant" in refused(capsys, "train", name, "--generate", "--algo", "bc", "--variant", "x")
+    assert len(load(name)) == 200
+
+
 def test_the_default_job(tmp_path: Path) -> None:
     """With the two quick methods; StaCQ's own numbers are checked by the slow test below."""
     answer = stacq("run", "--algos", "td3bc", "bc", "--seeds", 1, "--out", tmp_path / "runs")

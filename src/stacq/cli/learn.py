@@ -1,14 +1,14 @@
 """The verbs that learn: dynamics, reachable sets, policies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from stacq.cli.shared import KEPT_RUN, Bounds, Stated
+from stacq.cli.shared import KEPT_RUN, Bounds, Stated, at_hand
 from stacq.core.errors import InputError
-from stacq.pipeline.options import Comparison, Options, RecipeName, Stages
+from stacq.pipeline.options import MAZE, Comparison, Options, RecipeName, Stages
 from stacq.study.run import Request
 
 
@@ -17,6 +17,8 @@ class RunAll:
     """From data to one page: train several methods, compare them. Without a dataset: a maze one can watch."""
 
     comparison: OmitArgPrefixes[Comparison]
+    generate: bool = False
+    """Regenerate the named dataset first, such as hopper-medium, if it is not in the cache."""
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True
     STOPPED: ClassVar[str] = KEPT_RUN
@@ -25,7 +27,9 @@ class RunAll:
         from stacq.pipeline.compare import compare_methods
         from stacq.pipeline.console import ConsoleReporter
 
-        compare_methods(self.comparison, self.bounds.conventions, ConsoleReporter())
+        chosen = self.comparison
+        source = at_hand(chosen.source or MAZE, self.generate, chosen.workers)
+        compare_methods(replace(chosen, source=source), self.bounds.conventions, ConsoleReporter())
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class Train:
 
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
+    generate: bool = False
+    """Regenerate the named dataset first, such as hopper-medium, if it is not in the cache."""
     options: OmitArgPrefixes[Options] = Options()
     stages: OmitArgPrefixes[Stages] = Stages()
     workers: int | None = None
@@ -56,7 +62,8 @@ class Train:
         from stacq.pipeline.train import train
         from stacq.study.sweep import swept, train_swept
 
-        dataset, reporter = load(self.source, conventions=self.bounds.conventions), ConsoleReporter()
+        source = at_hand(self.source, self.generate, self.workers)
+        dataset, reporter = load(source, conventions=self.bounds.conventions), ConsoleReporter()
         how: dict[str, Any] = {"workers": self.workers, "tensorboard": self.tensorboard}
         runs = swept(self.options)
         if len(runs) > 1:
