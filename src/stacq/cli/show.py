@@ -54,6 +54,7 @@ class ReportPage:
     runs: Positional[tuple[Path, ...]]
     """Run directories, or folders of them. Files among them are passed over, and so is a run that is named again."""
     out: Path = Path("report.html")
+    """The page, which ends in .html; the numbers behind it are in every run's records.csv and result.json."""
     title: str = "Training runs"
 
     def run(self) -> None:

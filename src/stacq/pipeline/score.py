@@ -23,6 +23,7 @@ from stacq.evaluation.records import EpisodeRecord
 from stacq.evaluation.rollouts import check_fit, check_numbers, crew_size, evaluate
 from stacq.policies import Actor, Policy
 from stacq.report.statistics import describe
+from stacq.report.tables import spread_text
 from stacq.runs.directory import RUNS, Run, new_directory
 from stacq.runs.finished import lost_text, read_finished
 
@@ -134,7 +135,7 @@ def _over_seeds(found: Sequence[Sequence[EpisodeRecord]]) -> str:
     measure = "normalised score" if scored else "return"
     return (
         f"over {every.runs} seeds: {measure} {every.mean:,.1f}, standard deviation {every.std:,.1f}, "
-        f"95 % interval {every.low:,.1f} to {every.high:,.1f}"
+        f"{spread_text(values)}"
     )
 
 
