@@ -123,7 +123,8 @@ def test_evaluate_leaves_a_run(tmp_path: Path) -> None:
         3,
         "--out",
         out,
-        "--tensorboard",
+        "--log",
+        "tensorboard",
     )
     assert answer.returncode == 0, answer.stderr
     assert "normalised score" in answer.stdout

@@ -8,7 +8,7 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import tyro
 from tyro.conf import subcommand
@@ -52,10 +52,7 @@ DESCRIPTION = "State-constrained offline reinforcement learning."
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse, run, and turn every expected way of failing into a sentence and an exit code."""
-    try:
-        verb = parse(sys.argv[1:] if arguments is None else arguments)
-    except InputError as error:
-        _fail(f"error: {error}", 2)
+    verb = _parsed(sys.argv[1:] if arguments is None else arguments)
     from stacq.core.files import too_long
     from stacq.core.interrupts import Terminated, terminate_as_interrupt
     from stacq.core.surroundings import check_here, check_memory, memory_error
@@ -89,6 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(f"error: there is not enough memory: {error}".removesuffix(": "), 1)
 
 
+def _parsed(arguments: Sequence[str]) -> Any:
+    try:
+        return parse(arguments)
+    except InputError as error:
+        _fail(f"error: {error}", 2)
+
+
 def parse(arguments: Sequence[str]) -> Any:
     arguments = _with_formulas(arguments)
     if list(arguments) == ["--version"]:
@@ -117,7 +121,7 @@ def _with_formulas(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     with contextlib.suppress(OSError):  # the code says it too
         print(printable_lines(message), file=sys.stderr)
     sys.exit(code)

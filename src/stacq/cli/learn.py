@@ -9,6 +9,7 @@ from tyro.conf import OmitArgPrefixes, Positional
 from stacq.cli.shared import KEPT_RUN, Bounds, Stated, at_hand
 from stacq.core.errors import InputError
 from stacq.pipeline.options import MAZE, Comparison, Options, RecipeName, Stages
+from stacq.runs.trackers import Log
 from stacq.study.run import Request
 
 
@@ -50,8 +51,8 @@ class Train:
     """Processes that evaluate; by default one per core."""
     out: Path | None = None
     """The run directory; by default one under runs/ that the options name."""
-    tensorboard: bool = False
-    """Write TensorBoard event files too (needs the tensorboard extra)."""
+    log: tuple[Log, ...] = ()
+    """Send the metrics there too; each needs the extra of its name."""
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True
     STOPPED: ClassVar[str] = KEPT_RUN
@@ -64,7 +65,7 @@ class Train:
 
         source = at_hand(self.source, self.generate, self.workers)
         dataset, reporter = load(source, conventions=self.bounds.conventions), ConsoleReporter()
-        how: dict[str, Any] = {"workers": self.workers, "tensorboard": self.tensorboard}
+        how: dict[str, Any] = {"workers": self.workers, "log": self.log}
         runs = swept(self.options)
         if len(runs) > 1:
             train_swept(dataset, runs, self.stages, out=self.out, reporter=reporter, **how)

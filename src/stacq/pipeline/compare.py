@@ -29,6 +29,7 @@ from stacq.report.page import MazePicture, Rollout, write_page
 from stacq.report.statistics import difference
 from stacq.report.tables import plural, spread_text
 from stacq.runs.summary import read_run
+from stacq.runs.trackers import check_logs
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
@@ -43,6 +44,7 @@ def compare_methods(
     """Train every method, compare them, and write the page; what was made before is reused."""
     if not comparison.algos:
         raise InputError("no methods", where="--algos", expected=f"some of {', '.join(names())}", fix="leave it out")
+    check_logs(comparison.log)
     source = comparison.source or MAZE
     in_maze = family_of(source) == "plane-maze"
     infos: Infos = "all" if in_maze else ()  # which path a walk follows
@@ -61,6 +63,7 @@ def compare_methods(
             stages,
             root=comparison.out,
             workers=comparison.workers,
+            log=comparison.log,
             reporter=reporter,
             concerns=False,
         )

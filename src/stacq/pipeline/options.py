@@ -14,6 +14,7 @@ from stacq.algos import BUILT_IN
 from stacq.core.errors import InputError, check_choice
 from stacq.core.types import Precision
 from stacq.reach.config import CriterionName, Engine, ReachConfig
+from stacq.runs.trackers import Log
 
 RECOMMENDED = "recommended"
 """In the place of a variant's name: the one that suits the data best, as far as it was measured."""
@@ -104,6 +105,8 @@ class Comparison:
     """Processes that evaluate; by default one per core."""
     out: Path = Path("runs")
     """Folder for the run directories and the page."""
+    log: tuple[Log, ...] = ()
+    """Send the metrics there too; each needs the extra of its name."""
 
 
 def settings_from(chosen: Mapping[str, Any]) -> tuple[str, ...]:
