@@ -43,7 +43,7 @@ format: .venv/.ready-dev
 
 .venv/.ready-dev: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "Installing stacq with everything its tests need"
-	@$(PIP) --editable '.[mujoco,minari,tensorboard,dev]'
+	@$(PIP) --editable '.[mujoco,minari,tensorboard,wandb,dev]'
 	@touch $@ .venv/.ready-run
 
 # Rewrites constraints.txt from pyproject.toml: the newest versions that fit, for every supported Python.

@@ -123,7 +123,8 @@ def test_evaluate_leaves_a_run(tmp_path: Path) -> None:
         3,
         "--out",
         out,
-        "--tensorboard",
+        "--log",
+        "tensorboard",
     )
     assert answer.returncode == 0, answer.stderr
     assert "normalised score" in answer.stdout
@@ -161,6 +162,16 @@ def test_bounds_may_be_stated_wherever_data_is_read(tmp_path: Path, capsys: pyte
     main([str(each) for each in (*named, out / ".." / "run", "--out", tmp_path / "twice.html")])
     once, twice = ((tmp_path / f"{name}.html").read_text(encoding="utf-8") for name in ("once", "twice"))
     assert once.replace("once.html", "twice.html") == twice
+
+
+def test_a_dataset_is_generated_where_that_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name = "stacq/hopper-medium-v0@200"
+    assert "data generate" in refused(capsys, "train", name, "--algo", "bc")
+    assert "no variant" in refused(capsys, "train", name, "--generate", "--algo", "bc", "--variant", "x")
+    assert len(load(name)) == 200
 
 
 def test_the_default_job(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from stacq.core.errors import InputError
 from stacq.data.border import from_arrays
 from stacq.data.conventions import Conventions
 from stacq.data.dataset import Dataset
+from stacq.data.load import load
 from stacq.data.minari import read_minari
 from stacq.data.minari_write import _buffers, write_minari
 
@@ -287,6 +288,14 @@ def test_encoded_images_are_refused_and_raw_ones_flattened() -> None:
     dataset = read_minari("small-v0")
     assert dataset.observations.dtype == np.float32 and dataset.observations.shape == (3, 6)
     assert dataset.notes[0] == "observations of shape (2, 3) are flattened, row-major"
+
+
+def test_an_id_without_its_prefix_is_found_in_minaris_root(root: Path) -> None:
+    record_flat("hopper/simple-v0")
+    assert load("hopper/simple-v0").fingerprint == load("minari:hopper/simple-v0").fingerprint
+    for other in ("hopper/simple-v1", "hopper"):
+        with pytest.raises(InputError, match="no known dataset"):
+            load(other)
 
 
 def test_an_unknown_id_is_answered_with_the_command_that_brings_it(root: Path) -> None:

@@ -225,3 +225,10 @@ def test_a_file_may_be_said_to_be_a_known_dataset(tmp_path: Path) -> None:
         load(tmp_path / "walks.npz", conventions=Bounds(known_as="hopper-medium-v2").conventions)
     with pytest.raises(InputError, match="did you mean antmaze"):
         Bounds(known_as="antmase-umaze-v2").conventions  # noqa: B018
+
+
+def test_a_short_name_is_answered_with_what_makes_it_here() -> None:
+    with pytest.raises(InputError, match=r"stacq data generate hopper-medium.* makes stacq/hopper-medium-v0.*--gener"):
+        load("hopper-medium")
+    with pytest.raises(InputError, match=r"generate pointmaze-medium-stitch`.*--generate$"):
+        load("pointmaze-medium-stitch")

@@ -134,6 +134,20 @@ def test_files_that_are_no_policy(tmp_path: Path) -> None:
         Policy.load(tmp_path / "other")
 
 
+def test_a_directory_with_one_policy_is_that_policy(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="without policies"):
+        Policy.load(tmp_path)
+    first = tmp_path / "policies" / "seed-0.safetensors"
+    first.parent.mkdir()
+    small().save(first)
+    (tmp_path / "policies" / "notes.txt").write_text("mine")
+    for directory in (tmp_path, first.parent):
+        np.testing.assert_array_equal(Policy.load(directory)(np.ones(2)), small()(np.ones(2)))
+    small().save(first.with_name("seed-1.safetensors"))
+    with pytest.raises(InputError, match=r"with 2 policies[\s\S]*such as .*seed-0.safetensors"):
+        Policy.load(tmp_path)
+
+
 def test_normaliser_round_trip() -> None:
     data = np.random.default_rng(0).normal(3, 5, (1000, 2)).astype(np.float32)
     normaliser = Normaliser.fit(data)

@@ -121,3 +121,10 @@ def test_very_many_runs_are_a_row_each_and_the_best_are_shown_whole(
         assert f"StaCQ, alpha={number}" in page
     assert "9 runs, best first" in page and page.count("<section") >= 4
     assert page.index("StaCQ, alpha=5") < page.index("StaCQ, alpha=4")
+
+
+@pytest.mark.parametrize("name", ["r.csv", "r", "r.pdf"])
+def test_a_report_is_no_table(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match=r"ends in \.html[\s\S]*records\.csv"):
+        write_report(tmp_path / name, [tmp_path], title="t")
+    assert not (tmp_path / name).exists()

@@ -25,7 +25,7 @@ from stacq.core.errors import InputError
 from stacq.evaluation.records import EpisodeRecord
 from stacq.report.page import MazePicture, RunSummary, aggregate, curve, page_text, read_run, write_page
 from stacq.report.page_again import command_text
-from stacq.report.page_charts import band, size_bins
+from stacq.report.page_charts import band, line_chart, size_bins
 from stacq.report.page_data import arranged
 from stacq.report.page_maze import MOST_STITCHES, player_data
 from stacq.report.page_sections import shared_scores
@@ -186,14 +186,14 @@ def test_no_runs_is_an_error() -> None:
 
 
 def test_final_best_and_last_ten_are_three_numbers_for_each_seed() -> None:
-    values = np.array([[float(step * (seed + 1)) for seed in range(2)] for step in range(12)])
+    values = np.array([[float(step * (seed + 1)) for seed in range(3)] for step in range(12)])
     values[5] = 99.0
-    run = RunSummary("A", "a", "d", seeds=(0, 1), metrics=_lines(values))
+    run = RunSummary("A", "a", "d", seeds=(0, 1, 2), metrics=_lines(values))
     found = aggregate(run)
     assert found is not None
-    assert (found.seeds, found.step) == ((0, 1), 1100)
+    assert (found.seeds, found.step) == ((0, 1, 2), 1100)
     np.testing.assert_allclose(found.final, values[-1])
-    np.testing.assert_allclose(found.best, [99, 99])
+    np.testing.assert_allclose(found.best, [99, 99, 99])
     np.testing.assert_allclose(found.last_ten, values[2:].mean(axis=0))
     assert aggregate(run, "return") is None
     words = Outline(page_text([run], title="t")).text
@@ -263,6 +263,20 @@ def test_leads_are_welchs() -> None:
     text = Outline(page_text([], title="t", maze=maze)).text
     lead = difference(maze.success["StaCQ"], maze.success["BC"])
     assert f"StaCQ over BC {100 * lead.value:.1f} {span(100 * lead.low, 100 * lead.high)} yes" in text
+
+
+def test_two_seeds_are_shown_and_not_their_interval() -> None:
+    """Student's of 59.1 and 76.0 is -39.6 to 174.6."""
+    runs = [
+        RunSummary(name, name, "d", seeds=(0, 1), metrics=_lines([[59.1, 76.0]] * 2, "eval/score")) for name in "ab"
+    ]
+    text = Outline(page_text(runs, title="t")).text
+    assert "a ends at a normalised score of 67.5 (59.1 and 76.0)" in text
+    assert "67.5 12.0 two seeds: 59.1 and 76.0" in text and "a over b 50% two seeds" in text
+    assert "174.6" not in text and "95% interval 5" not in text
+    maze = replace(samples.maze_picture(), success={"a": [0.8, 0.9], "b": [0.5, 0.9]})
+    text = Outline(page_text([], title="t", maze=maze)).text
+    assert "two seeds: 80.0 and 90.0%" in text and "a over b 15.0 two seeds" in text
 
 
 def test_runs_of_one_label_are_pooled_or_told_apart() -> None:
@@ -416,7 +430,7 @@ def test_without_an_environment_the_course_of_training_is_shown() -> None:
     assert "training" in page.sections
     assert "Nothing was scored: no environment is known for mine." in page.text
     assert "Values of the critics" in page.text and "Loss of the critics" not in page.text
-    assert page.text.count("The interval of two seeds") == 1
+    assert page.text.count("both are shown as points") == 1
     stopped = Outline(page_text([replace(run, wanted=500, config={"env": "Mine-v0"})], title="t")).text
     assert "Nothing was scored yet." in stopped and "Not finished: StaCQ was trained up to step" in stopped
     scored = replace(run, metrics=lines + _lines([[1, 2], [3, 4]]))
@@ -424,19 +438,22 @@ def test_without_an_environment_the_course_of_training_is_shown() -> None:
 
 
 def test_a_band_stays_inside_its_chart() -> None:
-    """Two seeds of 0 and 1 have an interval of -5.9 to 6.9."""
-    text = page_text([RunSummary("A", "a", "d", seeds=(0, 1), metrics=_lines([[0, 1]] * 3, "eval/success"))], title="t")
+    """Seeds of 0, 0 and 1 have an interval of -1.1 to 1.8."""
+    lines = _lines([[0, 0, 1]] * 3, "eval/success")
+    text = page_text([RunSummary("A", "a", "d", seeds=(0, 1, 2), metrics=lines)], title="t")
     (path,) = re.findall(r'class="band[^"]*" d="([^"]*)"', text)
     heights = [float(point.split()[1]) for point in re.split("[MLZ]", path) if point]
     assert min(heights) >= 0 and max(heights) <= 300
 
 
-def test_the_interval_of_two_seeds_does_not_flatten_the_curve() -> None:
-    """Student's is nine standard deviations there; that of three seeds is shown whole."""
+def test_two_seeds_are_points_of_a_curve_and_more_have_a_band() -> None:
     steps = np.arange(3)
-    two = band("a", 1, Curve(steps, (0, 1), np.array([[0.0, 1.0], [10.0, 12.0], [20.0, 21.0]])))
-    assert two.high.max() > 26 and two.low.min() < -5
-    assert -2 < two.extent.min() < 0 and 21 < two.extent.max() < 23
+    values = np.array([[0.0, 1.0], [10.0, 12.0], [20.0, 21.0]])
+    two = band("a", 1, Curve(steps, (0, 1), values))
+    assert np.isnan(two.low).all() and np.nanmin(two.extent) == 0 and np.nanmax(two.extent) == 21
+    np.testing.assert_array_equal(two.points, values)
+    drawn = line_chart([two], title="t", x_label="x", y_label="y")
+    assert drawn.count('class="seed s1"') == 6 and 'class="band' not in drawn
     three = band("a", 1, Curve(steps, (0, 1, 2), np.array([[0.0, 1.0, 2.0], [10.0, 12.0, 11.0], [20.0, 21.0, 26.0]])))
     np.testing.assert_array_equal(three.extent, np.r_[three.y, three.low, three.high])
 

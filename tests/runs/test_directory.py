@@ -112,7 +112,7 @@ def test_new_directories_never_collide(tmp_path: Path) -> None:
 def test_tensorboard_on_request(tmp_path: Path) -> None:
     from tensorboardX.proto.event_pb2 import Event
 
-    with Run(tmp_path / "run", {}, tensorboard=True) as run:
+    with Run(tmp_path / "run", {}, logs=("tensorboard",)) as run:
         run.metrics(3, {"loss": 0.25})
     (file,) = (tmp_path / "run" / "tensorboard").iterdir()
     data, values = file.read_bytes(), []

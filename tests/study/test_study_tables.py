@@ -58,8 +58,10 @@ def test_the_main_table_shows_mean_and_deviation() -> None:
     said = table_md(contents())
     assert "| hopper-medium | 30.0 ± 14.1 | 60.5 ± 0.7 |" in said
     assert "| walker2d-medium | 6.0 ± 1.4 | 3.0 ± 1.4 |" in said
-    low, high = describe([20.0, 40.0])[3:]
-    assert f"| 30.0 ± 14.1 | {low:.1f} to {high:.1f} | 30.0 | 25.0 |  |" in said
+    assert "| 30.0 ± 14.1 | two seeds | 30.0 | 25.0 |  |" in said
+    low, high = describe([20.0, 40.0, 60.0])[3:]
+    three = table_md(contents([record("hopper-medium", "A", [[20.0], [40.0], [60.0]])]))
+    assert f"| 40.0 ± 20.0 | {low:.1f} to {high:.1f} |" in three
 
 
 def test_the_summary_is_over_datasets_that_all_methods_have() -> None:

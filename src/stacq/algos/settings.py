@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -77,15 +78,24 @@ def changed(config: Any, settings: tuple[str, ...]) -> Any:
     for setting in settings:
         name, equals, text = setting.partition("=")
         if name not in fields or not equals:
-            near = difflib.get_close_matches(name, fields, n=1)
+            near = meant(name, fields)
             raise InputError(
                 f"cannot set {setting!r}",
                 where=type(config).__module__,
                 expected="name=value with a name of " + ", ".join(sorted(fields)),
-                fix=f"did you mean {near[0]}?" if near and equals else "check the name",
+                fix=f"did you mean {near}={text or '...'}?" if near else "check the name",
             )
         config = replace(config, **{name: _parsed(name, text, hints[name])})
     return config
+
+
+def meant(name: str, fields: Collection[str]) -> str:
+    """Which of these settings a name stands for: its own, that of other libraries, or the nearest; empty if none."""
+    if name in fields:
+        return name
+    if OTHER_NAMES.get(name) in fields:
+        return OTHER_NAMES[name]
+    return next(iter(difflib.get_close_matches(name, fields, n=1)), "")
 
 
 def _parsed(name: str, text: str, kind: Any) -> Any:
@@ -105,6 +115,24 @@ def _parsed(name: str, text: str, kind: Any) -> Any:
         raise InputError(f"{name}={text!r}", expected=expected, fix="correct the value") from error
 
 
+OTHER_NAMES = {
+    "lr": "learning_rate",
+    "rate": "learning_rate",
+    "actor_lr": "actor_learning_rate",
+    "critic_lr": "critic_learning_rate",
+    "batch_size": "batch",
+    "gamma": "discount",
+    "hidden_dim": "hidden",
+    "hidden_dims": "hidden",
+    "hidden_size": "hidden",
+    "hidden_sizes": "hidden",
+    "polyak": "tau",
+    "policy_noise": "target_noise",
+    "policy_freq": "actor_every",
+    "n_critics": "critics",
+    "max_steps": "steps",
+}
+"""What other libraries call the same settings."""
 KINDS = {int: "a whole number from 1", float: "a finite number from 0", bool: "true or false"}
 LIMITS = {
     "discount": "a number from 0 to 1",

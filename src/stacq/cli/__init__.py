@@ -8,13 +8,14 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import tyro
 from tyro.conf import subcommand
 
 from stacq.cli.data import Data, DataVerb
 from stacq.cli.learn import DynamicsGroup, FitDynamics, Reach, RunAll, Study, Train
+from stacq.cli.misplaced import check_options
 from stacq.cli.ship import Export
 from stacq.cli.show import Algorithms, Evaluate, Maze, ReportPage
 from stacq.core.errors import InputError
@@ -33,13 +34,25 @@ Verb = (
     | Annotated[DynamicsGroup, subcommand("dynamics")]
     | Annotated[Data, subcommand("data")]
 )
+ALONE: dict[str, Any] = {
+    "run": RunAll,
+    "train": Train,
+    "study": Study,
+    "evaluate": Evaluate,
+    "report": ReportPage,
+    "export": Export,
+    "algos": Algorithms,
+    "maze": Maze,
+    "reach": Reach,
+}
+"""Verbs that are parsed by themselves, so that what is said of a wrong option is about this verb."""
 FORMULAS = ("--reward", "--terminal", "--timeout")
 DESCRIPTION = "State-constrained offline reinforcement learning."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse, run, and turn every expected way of failing into a sentence and an exit code."""
-    verb = parse(sys.argv[1:] if arguments is None else arguments)
+    verb = _parsed(sys.argv[1:] if arguments is None else arguments)
     from stacq.core.files import too_long
     from stacq.core.interrupts import Terminated, terminate_as_interrupt
     from stacq.core.surroundings import check_here, check_memory, memory_error
@@ -73,6 +86,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _fail(f"error: there is not enough memory: {error}".removesuffix(": "), 1)
 
 
+def _parsed(arguments: Sequence[str]) -> Any:
+    try:
+        return parse(arguments)
+    except InputError as error:
+        _fail(f"error: {error}", 2)
+
+
 def parse(arguments: Sequence[str]) -> Any:
     arguments = _with_formulas(arguments)
     if list(arguments) == ["--version"]:
@@ -84,6 +104,9 @@ def parse(arguments: Sequence[str]) -> Any:
         arguments = ["dynamics", "--help"]
     if arguments and arguments[0] == "data":
         return tyro.cli(DataVerb, prog="stacq data", description=Data.__doc__, args=arguments[1:])
+    check_options(arguments)
+    if arguments and arguments[0] in ALONE:
+        return tyro.cli(ALONE[arguments[0]], prog=f"stacq {arguments[0]}", args=arguments[1:])
     return tyro.cli(Verb, prog="stacq", description=DESCRIPTION, args=arguments)
 
 
@@ -98,7 +121,7 @@ def _with_formulas(arguments: Sequence[str]) -> list[str]:
     return found
 
 
-def _fail(message: str, code: int) -> None:
+def _fail(message: str, code: int) -> NoReturn:
     with contextlib.suppress(OSError):  # the code says it too
         print(printable_lines(message), file=sys.stderr)
     sys.exit(code)

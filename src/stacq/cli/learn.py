@@ -1,14 +1,15 @@
 """The verbs that learn: dynamics, reachable sets, policies."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from stacq.cli.shared import KEPT_RUN, Bounds, Stated
+from stacq.cli.shared import KEPT_RUN, Bounds, Stated, at_hand
 from stacq.core.errors import InputError
-from stacq.pipeline.options import Comparison, Options, RecipeName, Stages
+from stacq.pipeline.options import MAZE, Comparison, Options, RecipeName, Stages
+from stacq.runs.trackers import Log
 from stacq.study.run import Request
 
 
@@ -17,6 +18,8 @@ class RunAll:
     """From data to one page: train several methods, compare them. Without a dataset: a maze one can watch."""
 
     comparison: OmitArgPrefixes[Comparison]
+    generate: bool = False
+    """Regenerate the named dataset first, such as hopper-medium, if it is not in the cache."""
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True
     STOPPED: ClassVar[str] = KEPT_RUN
@@ -25,7 +28,9 @@ class RunAll:
         from stacq.pipeline.compare import compare_methods
         from stacq.pipeline.console import ConsoleReporter
 
-        compare_methods(self.comparison, self.bounds.conventions, ConsoleReporter())
+        chosen = self.comparison
+        source = at_hand(chosen.source or MAZE, self.generate, chosen.workers)
+        compare_methods(replace(chosen, source=source), self.bounds.conventions, ConsoleReporter())
 
 
 @dataclass(frozen=True)
@@ -38,14 +43,16 @@ class Train:
 
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
+    generate: bool = False
+    """Regenerate the named dataset first, such as hopper-medium, if it is not in the cache."""
     options: OmitArgPrefixes[Options] = Options()
     stages: OmitArgPrefixes[Stages] = Stages()
     workers: int | None = None
     """Processes that evaluate; by default one per core."""
     out: Path | None = None
     """The run directory; by default one under runs/ that the options name."""
-    tensorboard: bool = False
-    """Write TensorBoard event files too (needs the tensorboard extra)."""
+    log: tuple[Log, ...] = ()
+    """Send the metrics there too; each needs the extra of its name."""
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True
     STOPPED: ClassVar[str] = KEPT_RUN
@@ -56,8 +63,9 @@ class Train:
         from stacq.pipeline.train import train
         from stacq.study.sweep import swept, train_swept
 
-        dataset, reporter = load(self.source, conventions=self.bounds.conventions), ConsoleReporter()
-        how: dict[str, Any] = {"workers": self.workers, "tensorboard": self.tensorboard}
+        source = at_hand(self.source, self.generate, self.workers)
+        dataset, reporter = load(source, conventions=self.bounds.conventions), ConsoleReporter()
+        how: dict[str, Any] = {"workers": self.workers, "log": self.log}
         runs = swept(self.options)
         if len(runs) > 1:
             train_swept(dataset, runs, self.stages, out=self.out, reporter=reporter, **how)

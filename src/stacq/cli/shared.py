@@ -87,6 +87,20 @@ class Bounds:
 Stated = Annotated[Bounds, arg(name="")]
 
 
+def at_hand(source: str, generate: bool, workers: int | None) -> str:
+    """The source; with `generate` the regenerated dataset of that name, made first where it is not in the cache."""
+    from stacq.core.files import exists
+
+    if not generate or exists(Path(source)):
+        return source
+    from stacq.data.registry import recipe
+    from stacq.pipeline.score import generate_with_progress
+
+    plan = recipe(source)
+    generate_with_progress(plan, workers)
+    return plan.info.name
+
+
 def tell(text: str) -> None:
     """Print lines that may hold text from outside."""
     print(printable_lines(text))

@@ -8,6 +8,7 @@ from tyro.conf import Positional
 
 from stacq.cli.shared import KEPT, plain, tell
 from stacq.core.errors import InputError
+from stacq.runs.trackers import Log
 
 
 @dataclass(frozen=True)
@@ -28,8 +29,8 @@ class Evaluate:
     with its reference returns."""
     out: Path | None = None
     """The run directory; by default a new one under runs/."""
-    tensorboard: bool = False
-    """Write TensorBoard event files too (needs the tensorboard extra)."""
+    log: tuple[Log, ...] = ()
+    """Send the metrics there too; each needs the extra of its name."""
     STOPPED: ClassVar[str] = KEPT
 
     def run(self) -> None:
@@ -42,7 +43,7 @@ class Evaluate:
             algorithm=algorithm,
             dataset=dataset if self.dataset is None else self.dataset,
             out=self.out,
-            tensorboard=self.tensorboard,
+            logs=self.log,
             config=plain(asdict(self)),
         )
 
@@ -54,6 +55,7 @@ class ReportPage:
     runs: Positional[tuple[Path, ...]]
     """Run directories, or folders of them. Files among them are passed over, and so is a run that is named again."""
     out: Path = Path("report.html")
+    """The page, which ends in .html; the numbers behind it are in every run's records.csv and result.json."""
     title: str = "Training runs"
 
     def run(self) -> None:

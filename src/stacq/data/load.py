@@ -14,9 +14,10 @@ from stacq.data.columns import Columns, columns_from
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
+from stacq.data.minari_layout import is_stored
 from stacq.data.npz import read_npz
 from stacq.data.ogbench import read_ogbench, single_task
-from stacq.data.registry import DatasetInfo, find, recognised, task_of
+from stacq.data.registry import DATASETS, DatasetInfo, find, recognised, task_of
 from stacq.data.relabel import relabelled
 from stacq.data.table import SUFFIXES, is_table, read_table
 
@@ -65,6 +66,8 @@ def _loaded(source: str | Path, infos: Infos, conventions: Conventions) -> Datas
         return _load_path(path, infos, conventions)
     if text.startswith(MINARI_PREFIX):
         return _load_minari(text.removeprefix(MINARI_PREFIX), infos, conventions)
+    if text not in DATASETS and is_stored(text):
+        return _load_minari(text, infos, conventions)
     info = find(text)
     if info.source == "minari":
         return _load_minari(info.name, infos, conventions)

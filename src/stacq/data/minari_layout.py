@@ -86,6 +86,14 @@ def locate(source: str | Path) -> Path:
     raise _not_found(source)
 
 
+def is_stored(dataset_id: str) -> bool:
+    """Whether Minari's local root holds a dataset of that id."""
+    parts = Path(dataset_id).parts
+    if not parts or Path(dataset_id).is_absolute() or ".." in parts:
+        return False
+    return exists(minari_root() / dataset_id / "data" / METADATA)
+
+
 def _not_found(dataset_id: str) -> InputError:
     near = difflib.get_close_matches(dataset_id, list(_local_ids()), n=3, cutoff=0.5)
     guess = f"; on this machine: {', '.join(near)}" if near else ""

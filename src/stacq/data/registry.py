@@ -196,12 +196,22 @@ def find(name: str) -> DatasetInfo:
         base, size, seed = variant.groups()
         if base in DATASETS:
             return recipe(base, size=int(size) if size else None, seed=int(seed or 0)).info
-    near = difflib.get_close_matches(name, DATASETS, n=3, cutoff=0.4)
     raise InputError(
         f"'{name}' is no known dataset and no file",
-        expected="a path to a .hdf5 or .npz file, or a name from `stacq data list`",
-        fix=f"did you mean {', '.join(near)}?" if near else "run `stacq data list` to see every name",
+        expected="a path to a .hdf5, .npz, .csv or .parquet file, or a name from `stacq data list`",
+        fix=_meant(name),
     )
+
+
+def _meant(name: str) -> str:
+    """What an unknown name may stand for. A short one, such as hopper-medium, is that of data made here first."""
+    ours = f"stacq/{name}-v0"
+    if ours in DATASETS and DATASETS[ours].source == "stacq":
+        theirs = f"{name}-v2"
+        text = f"`stacq data generate {name}` makes {ours}, and so do `stacq train` and `stacq run` with --generate"
+        return f"{text}; D4RL's own is {theirs} (`stacq data download {theirs}`)" if theirs in DATASETS else text
+    near = difflib.get_close_matches(name, DATASETS, n=3, cutoff=0.4)
+    return f"did you mean {', '.join(near)}?" if near else "run `stacq data list` to see every name"
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,10 @@ from stacq.policies import Policy
 from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets
 from stacq.report.page import MazePicture, Rollout, write_page
-from stacq.report.statistics import describe, difference
-from stacq.report.tables import plural
+from stacq.report.statistics import difference
+from stacq.report.tables import plural, spread_text
 from stacq.runs.summary import read_run
+from stacq.runs.trackers import check_logs
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
 from stacq.tabular.maze import load as load_maze
@@ -43,6 +44,7 @@ def compare_methods(
     """Train every method, compare them, and write the page; what was made before is reused."""
     if not comparison.algos:
         raise InputError("no methods", where="--algos", expected=f"some of {', '.join(names())}", fix="leave it out")
+    check_logs(comparison.log)
     source = comparison.source or MAZE
     in_maze = family_of(source) == "plane-maze"
     infos: Infos = "all" if in_maze else ()  # which path a walk follows
@@ -61,6 +63,7 @@ def compare_methods(
             stages,
             root=comparison.out,
             workers=comparison.workers,
+            log=comparison.log,
             reporter=reporter,
             concerns=False,
         )
@@ -168,16 +171,21 @@ def success_text(picture: MazePicture) -> str:
     """Success by method with intervals, and the lead of the first over the others."""
     lines = []
     for name, values in picture.success.items():
-        spread = describe(100 * np.array(values))
-        lines.append(f"{name}: reaches the goal from {spread.mean:.1f} % of the cells ({_interval(spread)})")
+        percent = 100 * np.array(values)
+        lines.append(f"{name}: reaches the goal from {percent.mean():.1f} % of the cells ({spread_text(percent)})")
     first, *others = picture.success.items()
     for name, values in others:
-        lead = difference(100 * np.array(first[1]), 100 * np.array(values))
-        lines.append(f"{first[0]} leads {name} by {lead.value:.1f} points ({_interval(lead)})")
+        lines.append(_lead_text(first[0], name, 100 * np.array(first[1]), 100 * np.array(values)))
     exact = ", ".join(f"{name} {100 * share:.0f} %" for name, share in picture.tabular.items())
     return "\n".join([*lines, f"tabular answers on the same maze: {exact}"])
 
 
-def _interval(found: object) -> str:
-    low, high = getattr(found, "low", np.nan), getattr(found, "high", np.nan)
-    return "one seed" if np.isnan(low) else f"95 % interval {low:.1f} to {high:.1f}"
+def _lead_text(first: str, other: str, x: Floats, y: Floats) -> str:
+    """Who is ahead, and by how much; where one has two seeds, nothing is said of the interval."""
+    if x.mean() < y.mean():
+        word, lead = "trails", difference(y, x)
+    else:
+        word, lead = "leads", difference(x, y)
+    fewest = min(len(x), len(y))
+    sure = f"95 % interval {lead.low:.1f} to {lead.high:.1f}" if fewest > 2 else ("one seed", "two seeds")[fewest - 1]
+    return f"{first} {word} {other} by {lead.value:.1f} points ({sure})"

@@ -25,8 +25,8 @@ from stacq.reach.quality_facts import Quality
 from stacq.reach.stitching import Stitching
 from stacq.report.dynamics_text import print_again, print_quality
 from stacq.report.reach_text import print_stitching
-from stacq.report.statistics import describe
-from stacq.report.tables import plural
+from stacq.report.statistics import is_pair
+from stacq.report.tables import plural, spread_text
 from stacq.runs.finished import lost_text
 from stacq.training.pace import Listener, Report
 
@@ -119,11 +119,9 @@ def describe_result(plan: Plan, trained: Trained) -> str:
     warning = [lost] if lost else []
     if result.get("final") is None:
         return "\n".join([*warning, f"policies: {trained.directory / 'policies'}"])
-    final = describe(np.array(result["final"]))
-    values = ", ".join(f"{value:.1f}" for value in result["final"])
-    lines = [f"final policies, {result['measure']}: {final.mean:.1f} (by seed {values})"]
-    if final.runs > 1:
-        lines[0] += f", 95 % interval {final.low:.1f} to {final.high:.1f}"
+    final = np.array(result["final"])
+    values = "" if is_pair(final) else f"by seed {', '.join(f'{value:.1f}' for value in final)}; "
+    lines = [f"final policies, {result['measure']}: {final.mean():.1f} ({values}{spread_text(final)})"]
     rest = (("best evaluation", "best"), ("mean of the last ten, or of all if there are fewer", "last_ten"))
     lines += [f"  {name}: {np.mean(result[key]):.1f}" for name, key in rest]
     kept = f"kept in {trained.directory}: policies/, records.csv, metrics.jsonl, result.json"

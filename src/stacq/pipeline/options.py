@@ -2,7 +2,7 @@
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -14,6 +14,7 @@ from stacq.algos import BUILT_IN
 from stacq.core.errors import InputError, check_choice
 from stacq.core.types import Precision
 from stacq.reach.config import CriterionName, Engine, ReachConfig
+from stacq.runs.trackers import Log
 
 RECOMMENDED = "recommended"
 """In the place of a variant's name: the one that suits the data best, as far as it was measured."""
@@ -85,7 +86,7 @@ class Comparison:
 
     source: Positional[str | None] = None
     """A file, a Minari directory or id, or a name; by default the continuous maze that comes with stacq."""
-    algos: tuple[str, ...] = METHODS
+    algos: Annotated[tuple[str, ...], arg(aliases=("--algo",))] = METHODS
     """What to train, one after the other; `stacq algos` lists them."""
     seeds: int = 5
     """Of each; they train side by side."""
@@ -104,6 +105,8 @@ class Comparison:
     """Processes that evaluate; by default one per core."""
     out: Path = Path("runs")
     """Folder for the run directories and the page."""
+    log: tuple[Log, ...] = ()
+    """Send the metrics there too; each needs the extra of its name."""
 
 
 def settings_from(chosen: Mapping[str, Any]) -> tuple[str, ...]:
@@ -136,6 +139,21 @@ def options_from(options: Options | str | None, keywords: Mapping[str, Any]) -> 
     if not isinstance(whole, Options):
         raise InputError(f"options is {options!r}", expected='stacq.Options("stacq", ...), or an algorithm\'s name')
     return dataclasses.replace(whole, **keywords)
+
+
+def check_settings(options: Options, settings: Collection[str]) -> None:
+    """An option that is given as a setting is told as what it is."""
+    known = {field.name for field in dataclasses.fields(Options)}
+    for setting in options.settings:
+        name, _, text = str(setting).partition("=")
+        if name in known and name not in settings:
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"cannot set {setting!r}: {name} is an option and no setting",
+                where=options.algorithm,
+                expected="a setting of the algorithm, such as learning_rate=1e-4",
+                fix=f"write {option} {text or '...'}",
+            )
 
 
 def check_kinds(options: Options) -> None:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from stacq.data.select import best_episodes
 from stacq.dynamics.models import Dynamics
 from stacq.envs.gym import facts_of, make_env
 from stacq.evaluation.rollouts import Counting, check_numbers, reference_task
-from stacq.pipeline.options import RECOMMENDED, Options, check_kinds
+from stacq.pipeline.options import RECOMMENDED, Options, check_kinds, check_settings
 from stacq.reach.sets import ReachableSets
 from stacq.runs.directory import RUNS
 from stacq.training.evaluations import Scoring
@@ -178,6 +178,7 @@ def preset_of(options: Options, dataset: str) -> Preset:
     algorithm = algos.find(options.algorithm)
     found = preset(algorithm, dataset, variant=options.variant, small=options.small)
     config = found.config
+    check_settings(options, {field.name for field in fields(config)})
     if options.steps is not None:
         config = replace(config, **dict.fromkeys(algorithm.counts, options.steps))
     episodes = found.episodes if options.episodes is None else options.episodes

@@ -23,8 +23,10 @@ from stacq.evaluation.records import EpisodeRecord
 from stacq.evaluation.rollouts import check_fit, check_numbers, crew_size, evaluate
 from stacq.policies import Actor, Policy
 from stacq.report.statistics import describe
+from stacq.report.tables import spread_text
 from stacq.runs.directory import RUNS, Run, new_directory
 from stacq.runs.finished import lost_text, read_finished
+from stacq.runs.trackers import Log, check_logs
 
 ACTORS = ".npz"  # files of stochastic actors, several in one
 
@@ -54,15 +56,16 @@ def score_policies(
     algorithm: str,
     dataset: str,
     out: Path | None,
-    tensorboard: bool,
+    logs: Sequence[Log],
     config: dict[str, Any],
 ) -> None:
     """Evaluate into a run directory of its own, which is not made before everything fits; all from the same starts."""
     console = Console()
+    check_logs(logs)
     with _crew(scoring) as pool:
         for candidate in candidates:
             check_fit(candidate.policy, scoring.env, dataset, pool)
-        with Run(out or new_directory(RUNS, "evaluate"), config, tensorboard=tensorboard) as run:
+        with Run(out or new_directory(RUNS, "evaluate"), config, logs=logs) as run:
             what = f"{scoring.episodes} episodes" + (" of each seed" if len(candidates) > 1 else "")
             console.print(f"{what} in {printable(scoring.env)}; records go to {run.directory}", soft_wrap=True)
             found = []
@@ -134,7 +137,7 @@ def _over_seeds(found: Sequence[Sequence[EpisodeRecord]]) -> str:
     measure = "normalised score" if scored else "return"
     return (
         f"over {every.runs} seeds: {measure} {every.mean:,.1f}, standard deviation {every.std:,.1f}, "
-        f"95 % interval {every.low:,.1f} to {every.high:,.1f}"
+        f"{spread_text(values)}"
     )
 
 

@@ -25,6 +25,7 @@ from stacq.reach.actions import leading_actions
 from stacq.runs.directory import RUNS, Run
 from stacq.runs.finished import RESULT
 from stacq.runs.summary import result_of
+from stacq.runs.trackers import Log
 from stacq.training.pace import Listener
 from stacq.training.task import Task
 from stacq.training.train import train as train_seeds
@@ -42,7 +43,7 @@ class Work:
     out: Path | None = None
     root: Path = RUNS
     workers: int | None = None
-    tensorboard: bool = False
+    logs: tuple[Log, ...] = ()
     fitted: Fitted | None = None
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # files of the run directory
     actions: Float32s | None = None  # that lead to reachable states
@@ -109,7 +110,7 @@ def with_actions(work: Work) -> Work:
 def with_policies(work: Work) -> Work:
     """Train, evaluate at the same time and sum up; or go on with a run that was stopped, or read a finished one."""
     plan, directory = work.plan, work.directory
-    with Run(directory, plan.manifest(), tensorboard=work.tensorboard, resume=True) as run:
+    with Run(directory, plan.manifest(), logs=work.logs, resume=True) as run:
         for name, values in work.facts.items():
             if values:
                 write_json(directory / name, values)

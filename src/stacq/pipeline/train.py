@@ -1,5 +1,6 @@
 """All the way from data to scored policies: one row of stages, the same for library, command line and studies."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from stacq.pipeline.trained import Trained
 from stacq.reach.config import ReachConfig
 from stacq.reach.options import resolved
 from stacq.runs.directory import RUNS, check_free
+from stacq.runs.trackers import Log, check_logs
 
 
 def train(
@@ -27,7 +29,7 @@ def train(
     out: Path | str | None = None,
     root: Path | str = RUNS,
     workers: int | None = None,
-    tensorboard: bool = False,
+    log: Sequence[Log] = (),
     reporter: Reporter | None = None,
     concerns: bool = True,
     **keywords: Any,
@@ -37,12 +39,13 @@ def train(
     Options are given whole, or by keywords: `train(data, algorithm="td3bc", settings={"alpha": 1.0})`. The run
     directory is `out`, else one under `root` that the options name; called again, a run goes on where it stopped.
     Nothing is printed without a `reporter`, such as `stacq.ConsoleReporter()`. With `concerns` it first gets what
-    looks wrong with the data.
+    looks wrong with the data. `log` names programs that get the metrics too: "tensorboard", "wandb".
     """
     chosen = options_from(options, keywords)
     if not isinstance(stages, Stages) or not isinstance(stages.reach, ReachConfig):
         raise InputError(f"stages is {stages!r}", expected="stacq.Stages(..., reach=stacq.ReachConfig(...))")
     resolved(stages.reach)
+    check_logs(log)
     data = load(dataset) if isinstance(dataset, str | Path) else dataset
     listener = reporter or Reporter()
     plan = make_plan(data, chosen)
@@ -54,7 +57,7 @@ def train(
         listener.concerns(plan.dataset)
     keep_compiled()
     place = None if out is None else Path(out)
-    work = Work(plan, stages, listener, place, Path(root), workers=workers, tensorboard=tensorboard)
+    work = Work(plan, stages, listener, place, Path(root), workers=workers, logs=tuple(log))
     for stage in STAGES:
         work = stage(work)
     assert work.trained is not None

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from stacq.policies.networks import Activation
 
 FORMAT = "stacq.policy.v1"
+SUFFIX = ".safetensors"
 LARGEST = 1 << 30  # bytes of a policy file; the recommended network has half a million
 Actor = Callable[[Floats, np.random.Generator], Floats]
 """What can be evaluated: (observation, random generator) -> action. The generator is the episode's own."""
@@ -125,7 +126,9 @@ class Policy(ABC):
 
     @staticmethod
     def load(path: Path | str) -> "Policy":
-        """Read what `save` wrote, of whatever kind."""
+        """Read what `save` wrote, of whatever kind; of a directory, the one policy in it, such as that of a run of one
+        seed."""
+        path = _policy_file(Path(path))
         facts, arrays = _read(path)
         if facts.get("format") != FORMAT:
             raise InputError(
@@ -232,6 +235,21 @@ def onto_bounds(share: Float32s, space: Space) -> Float32s:
     """From [-1, 1] linearly onto the bounds."""
     part = (share + np.float32(1)) * np.float32(0.5)
     return np.asarray(space.action_low + part * (space.action_high - space.action_low))
+
+
+def _policy_file(path: Path) -> Path:
+    """The file itself, or the only one in a directory; which of several seeds is meant is the caller's to say."""
+    if not path.is_dir():
+        return path
+    found = sorted(path.glob(f"policies/*{SUFFIX}")) or sorted(path.glob(f"*{SUFFIX}"))
+    if len(found) == 1:
+        return found[0]
+    raise InputError(
+        f"this is a directory with {len(found)} policies" if found else "this is a directory without policies",
+        where=path,
+        expected="a policy file, or a directory with a single one",
+        fix=f"name one of them, such as {found[0]}" if found else "name the run's directory, once it has ended",
+    )
 
 
 def _read(path: Path | str) -> tuple[Mapping[str, Any], dict[str, Float32s]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from stacq.core.errors import InputError
 from stacq.core.files import exists
 from stacq.report.differences import told_apart
 from stacq.report.many import MANY, all_section, best_of, read_briefs
@@ -12,6 +13,7 @@ from stacq.runs.finished import CONFIG
 from stacq.runs.summary import RunSummary, read_run
 
 DEEPEST = 3  # folders in folders
+PAGES = (".html", ".htm")
 STUDY = "jobs"  # of a study's own folder, which holds no runs
 
 
@@ -50,6 +52,13 @@ def read_runs(directories: Sequence[Path]) -> list[RunSummary]:
 
 def write_report(path: Path, named: Sequence[Path], *, title: str) -> Path:
     """One page about the runs; of very many, a row for each and all that there is about the best."""
+    if path.suffix.lower() not in PAGES:
+        raise InputError(
+            f"the report is a page, and '{path.suffix or path.name}' is no ending of one",
+            where=path,
+            expected=f"a file that ends in {' or '.join(PAGES)}",
+            fix="name one; the numbers of a run are in its records.csv, metrics.jsonl and result.json",
+        )
     directories = run_directories(named)
     if len(directories) <= MANY:
         return write_page(path, read_runs(directories), title=title)

@@ -29,13 +29,13 @@ from stacq.runs.summary import Curve, RunSummary, finite
 WIDTH, HEIGHT = 520.0, 300.0
 LEFT, RIGHT, TOP, BOTTOM = 80.0, 14.0, 12.0, 50.0
 MOST_BARS = 20  # of set sizes that are shown one by one
+MOST_DOTS = 60  # of one seed
 MOST_NAMES = 9  # dimensions whose names fit below the axis
-FAR = 2.5  # standard deviations from the mean up to which a band is shown whole: that of three seeds just is
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One line of a chart; bounds of NaN draw no band."""
+    """One line of a chart; bounds of NaN draw no band, and `points` are drawn one by one."""
 
     label: str
     slot: int
@@ -44,31 +44,31 @@ class Line:
     low: Float64s
     high: Float64s
     faint: bool = False  # a thin dashed line, the companion of another one
-    shown: Float64s | None = None  # how much of the band the axis must show, to either side; all of it if not said
+    points: Float64s | None = None  # [K, P]
 
     @property
     def extent(self) -> Float64s:
         """What the axis must show."""
-        room = np.inf if self.shown is None else self.shown
-        return np.concatenate([self.y, np.maximum(self.low, self.y - room), np.minimum(self.high, self.y + room)])
+        points = np.empty(0) if self.points is None else self.points.ravel()
+        return np.concatenate([self.y, self.low, self.high, points])
 
 
 def band(label: str, slot: int, curve: Curve) -> Line:
-    """Mean over seeds and Student's 95 percent interval at every step.
-
-    With two seeds that goes to nine standard deviations; an axis that showed it would show nothing else.
-    """
+    """Mean over seeds and Student's 95 percent interval at every step; of two seeds, both as points."""
     rows = [describe(values) if np.isfinite(values).all() else None for values in curve.values]
-    found = np.array([(row.mean, row.low, row.high, row.std) if row else (math.nan,) * 4 for row in rows]).T
-    mean, low, high, std = found
-    return Line(label, slot, curve.steps.astype(np.float64), mean, low, high, shown=FAR * std)
+    mean, low, high = np.array([(row.mean, row.low, row.high) if row else (math.nan,) * 3 for row in rows]).T
+    steps = curve.steps.astype(np.float64)
+    if curve.values.shape[1] == 2:
+        unknown = np.full(len(steps), math.nan)
+        return Line(label, slot, steps, mean, unknown, unknown, points=curve.values)
+    return Line(label, slot, steps, mean, low, high)
 
 
-def cut_bands(runs: Sequence[RunSummary]) -> str:
-    """What to say of the bands where some may be cut."""
+def of_pairs(runs: Sequence[RunSummary]) -> str:
+    """What to say of bands where some runs have two seeds."""
     if not any(len(run.seeds) == 2 for run in runs):
         return ""
-    return " The interval of two seeds is nine standard deviations to either side; the edge of the chart may cut it."
+    return " Where there are two seeds, both are shown as points: their interval would say nothing."
 
 
 def companion(label: str, slot: int, curve: Curve) -> Line:
@@ -103,7 +103,7 @@ def line_chart(
     x = Scale(x_low, x_high, LEFT, WIDTH - RIGHT)
     low, high = (-0.02, 1.02) if shares else padded(np.concatenate([l.extent for l in lines]).tolist())
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
-    marks = [*(_band(line, x, y) for line in lines), *(_line(line, x, y) for line in lines)]
+    marks = [*(draw(line, x, y) for draw in (_band, _points, _line) for line in lines)]
     y_text = (lambda value: percent(value, 0)) if shares else None
     return _svg(title, _frame(x, y, x_label, y_label, x_text, y_text), *marks)
 
@@ -115,7 +115,7 @@ def _ends(values: Float64s) -> tuple[float, float]:
 
 
 def _band(line: Line, x: Scale, y: Scale) -> Markup | None:
-    """Cut at the ends of the axis: the interval of a share may go far beyond 0 and 1, that of two seeds anywhere."""
+    """Cut at the ends of the axis: the interval of a share may go far beyond 0 and 1."""
     rows = thinned(np.column_stack([line.x, np.clip(line.low, y.low, y.high), np.clip(line.high, y.low, y.high)]))
     rows = rows[np.isfinite(rows).all(axis=1)]
     if not len(rows):
@@ -126,6 +126,14 @@ def _band(line: Line, x: Scale, y: Scale) -> Markup | None:
     there = [(x(at), y(high)) for at, _, high in rows]
     back = [(x(at), y(low)) for at, low, _ in rows[::-1]]
     return el("path", class_=f"band s{line.slot}", d=path_of([*there, *back]) + "Z")
+
+
+def _points(line: Line, x: Scale, y: Scale) -> Markup | None:
+    if line.points is None:
+        return None
+    rows = thinned(np.column_stack([line.x, line.points]), MOST_DOTS)
+    dots = [(x(row[0]), y(value)) for row in rows for value in row[1:] if math.isfinite(value)]
+    return join(*(el("circle", class_=f"seed s{line.slot}", cx=across, cy=up, r=2.4) for across, up in dots))
 
 
 def _line(line: Line, x: Scale, y: Scale) -> Markup:
@@ -181,9 +189,15 @@ def legend(slots: Mapping[str, int]) -> Markup:
 
 
 def interval_bar(
-    estimate: Estimate, low: float, high: float, slot: int | None, reference: float | None = None
+    estimate: Estimate,
+    low: float,
+    high: float,
+    slot: int | None,
+    reference: float | None = None,
+    points: Sequence[float] = (),
 ) -> Markup:
-    """An interval on the scale that a column of a table shares; the numbers are next to it."""
+    """An interval, or the two points of two seeds, on the scale that a column of a table shares; the numbers are next
+    to it."""
     scale = Scale(low, high, 1.0, 99.0)
     colour = "plain" if slot is None else f"s{slot}"
     ends = [scale(min(max(v, low), high)) for v in (estimate.low, estimate.high) if math.isfinite(v)]
@@ -192,9 +206,11 @@ def interval_bar(
         marks.append(el("line", class_="reference", x1=scale(reference), x2=scale(reference), y1=0, y2=20))
     if len(ends) == 2:
         marks.append(el("line", class_=f"range {colour}", x1=ends[0], x2=ends[1], y1=10, y2=10))
+    for at in (scale(min(max(point, low), high)) for point in points):
+        marks.append(el("line", class_=f"seed {colour}", x1=at, x2=at, y1=10, y2=10))
     if math.isfinite(estimate.value):
         middle = scale(min(max(estimate.value, low), high))
-        kind, half = ("mark", 6) if ends else ("dot", 0)
+        kind, half = ("mark", 6) if ends or len(points) else ("dot", 0)
         marks.append(el("line", class_=f"{kind} {colour}", x1=middle, x2=middle, y1=10 - half, y2=10 + half))
     frame = {"viewBox": "0 0 100 20", "preserveAspectRatio": "none", "aria_hidden": "true"}
     return el("svg", el("line", class_="rail", x1=0, x2=100, y1=10, y2=10), *marks, class_="interval", **frame)

@@ -17,9 +17,9 @@ from stacq.report.page_maze import (
     policy_figure,
     success_by_cell,
 )
-from stacq.report.page_results import Slots, described
+from stacq.report.page_results import Slots, described, spread_cell
 from stacq.report.page_svg import Markup, el, percent, shown, span
-from stacq.report.statistics import Estimate, difference
+from stacq.report.statistics import Estimate, difference, is_pair
 from stacq.report.tables import plural
 
 SPEEDS = {"0.25": "¼×", "0.5": "½×", "1": "1×", "2": "2×"}
@@ -166,13 +166,17 @@ def _success_table(maze: MazePicture, shares: Mapping[str, Float64s], slots: Slo
 def _success_row(label: str, values: Float64s, slot: int) -> Markup:
     runs, mean, std, low, high = described(values)
     low, high = (max(low, 0.0), min(high, 1.0)) if math.isfinite(low) else (low, high)  # a share lies between
+    sure, bar = span(100 * low, 100 * high, 1, "%"), interval_bar(Estimate(mean, low, high), 0, 1, slot)
+    if is_pair(values):
+        sure = spread_cell(100 * values, unit="%")
+        bar = interval_bar(Estimate(mean, math.nan, math.nan), 0, 1, slot, points=values.tolist())
     return row(
         named(label, slot),
         el("strong", percent(mean)),
-        span(100 * low, 100 * high, 1, "%"),
+        sure,
         shown(100 * std),
         str(runs),
-        el("td", interval_bar(Estimate(mean, low, high), 0, 1, slot), class_="bar-cell"),
+        el("td", bar, class_="bar-cell"),
     )
 
 
@@ -180,14 +184,14 @@ def _lead_table(shares: Mapping[str, Float64s], slots: Slots) -> Markup | None:
     first, *others = [label for label, values in shares.items() if np.isfinite(values).all()] or [""]
     if not others:
         return None
-    leads = {other: difference(shares[first], shares[other]) for other in others}
+    leads = {other: _lead(shares[first], shares[other]) for other in others}
     low, high = scale_around(list(leads.values()), 0.0)
     ends = (shown(100 * low, 0), shown(100 * high, 0))
     rows = [
         row(
             el("span", named(first, slots[first]), f" over {other}", class_="duel"),
             el("strong", shown(100 * lead.value)),
-            span(100 * lead.low, 100 * lead.high),
+            span(100 * lead.low, 100 * lead.high) if math.isfinite(lead.low) else _few(shares[first], shares[other]),
             _verdict(lead),
             el("td", interval_bar(lead, low, high, slots[first], 0.0), class_="bar-cell"),
         )
@@ -195,6 +199,16 @@ def _lead_table(shares: Mapping[str, Float64s], slots: Slots) -> Markup | None:
     ]
     head = head_row("Lead", "Points", "95% interval (Welch)", "Excludes zero", scale_head(*ends))
     return table(f"Lead of {first}, in percentage points", head, rows)
+
+
+def _lead(x: Float64s, y: Float64s) -> Estimate:
+    """With Welch's interval, unless one side has two seeds: it would be as wide as the scale."""
+    found = difference(x, y)
+    return found if min(len(x), len(y)) > 2 else Estimate(found.value, math.nan, math.nan)
+
+
+def _few(x: Float64s, y: Float64s) -> str:
+    return "two seeds" if min(len(x), len(y)) == 2 else shown(None)
 
 
 def _verdict(lead: Estimate) -> str:

@@ -12,19 +12,19 @@ from stacq.report.page_charts import (
     Line,
     band,
     companion,
-    cut_bands,
     drawable,
     error_chart,
     histogram,
     last_values,
     legend,
     line_chart,
+    of_pairs,
     size_bins,
 )
 from stacq.report.page_data import by_dataset
 from stacq.report.page_html import Section, blocks, figure, grid, group_row, head_row, lede, named, pairs, row, table
-from stacq.report.page_results import Slots, dataset_name, described
-from stacq.report.page_svg import Markup, decimals_for, el, percent, shown, span, steps_text
+from stacq.report.page_results import Slots, dataset_name, described, spread_cell
+from stacq.report.page_svg import Markup, decimals_for, el, percent, shown, steps_text
 from stacq.report.tables import weakest_dimension
 from stacq.runs.summary import RunSummary, curve, finite, training_curve
 
@@ -47,7 +47,7 @@ def training_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None
         "different methods are different things: read each line by itself. A value that keeps growing past any "
         "possible return is a critic that runs away."
     )
-    text += cut_bands(unscored)
+    text += of_pairs(unscored)
     labels = {run.label: slots[run.label] for run in unscored}
     return Section("training", "Training", "The course of training", blocks(lede(text), legend(labels), grid(charts)))
 
@@ -72,7 +72,7 @@ def critic_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
         "Thin dashed lines: the discounted return then measured. A solid line far above its dashed one is "
         "over-estimation."
     )
-    text += cut_bands(runs)
+    text += of_pairs(runs)
     labels = {run.label: slots[run.label] for run in runs if curve(run, "value")}
     tables = [rows for dataset, group in groups.items() if (rows := _critic_rows(dataset, group, slots))]
     head = head_row("Method", "Seeds", "Critic’s value", "Measured", "Difference", "95% interval")
@@ -106,10 +106,11 @@ def _critic_rows(dataset: str, runs: Sequence[RunSummary], slots: Slots) -> list
     decimals = decimals_for([float(value) for both in found.values() for value in both.ravel()])
     rows = []
     for label, (values, measured) in found.items():
-        seeds, mean, _, low, high = described(values - measured)
+        seeds, mean, *_ = described(values - measured)
         promised, kept = (shown(float(each.mean()), decimals) for each in (values, measured))
         strong = el("strong", shown(mean, decimals))
-        rows.append(row(named(label, slots[label]), str(seeds), promised, kept, strong, span(low, high, decimals)))
+        sure = spread_cell(values - measured, decimals)
+        rows.append(row(named(label, slots[label]), str(seeds), promised, kept, strong, sure))
     return [group_row(dataset_name(dataset), "discounted return", 6), *rows] if rows else []
 
 

@@ -18,7 +18,7 @@ from stacq.report.page_html import (
     table,
 )
 from stacq.report.page_svg import Markup, decimals_for, el, shown, span, steps_text
-from stacq.report.statistics import Description, describe
+from stacq.report.statistics import Description, describe, is_pair
 from stacq.report.tables import plural
 from stacq.runs.summary import LAST, Aggregate, RunSummary, aggregate, measure_of
 
@@ -98,9 +98,17 @@ def _seeds_text(run: RunSummary, found: Aggregate) -> str:
 
 
 def _description(values: Float64s, decimals: int) -> list[Markup]:
-    _, mean, std, low, high = described(values)
+    _, mean, std, _, _ = described(values)
     strong = el("strong", shown(mean, decimals))
-    return [el("td", strong, class_="group"), el("td", shown(std, decimals)), el("td", span(low, high, decimals))]
+    return [el("td", strong, class_="group"), el("td", shown(std, decimals)), el("td", spread_cell(values, decimals))]
+
+
+def spread_cell(values: Float64s, decimals: int = 1, unit: str = "") -> str:
+    """The interval of the mean; of two seeds, both numbers."""
+    if is_pair(values):
+        return f"two seeds: {shown(values[0], decimals)} and {shown(values[1], decimals)}{unit}"
+    _, _, _, low, high = described(values)
+    return span(low, high, decimals, unit)
 
 
 def described(values: Float64s) -> Description:

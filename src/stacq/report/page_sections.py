@@ -9,12 +9,12 @@ import numpy as np
 from stacq.core.types import Float64s
 from stacq.report.page_charts import (
     band,
-    cut_bands,
     drawable,
     interval_bar,
     last_values,
     legend,
     line_chart,
+    of_pairs,
     profile_line,
     scale_around,
     thresholds_for,
@@ -34,11 +34,13 @@ from stacq.report.page_html import (
     sentence_list,
     table,
 )
-from stacq.report.page_results import MEASURES, Slots, dataset_name, described
+from stacq.report.page_results import MEASURES, Slots, dataset_name, described, spread_cell
 from stacq.report.page_svg import Markup, decimals_for, el, percent, shown, span, steps_text
 from stacq.report.statistics import (
+    Estimate,
     aggregates,
     interquartile_mean,
+    is_pair,
     performance_profile,
     probability_of_improvement,
 )
@@ -72,10 +74,12 @@ def _maze_headline(maze: MazePicture) -> str:
     (first, shares), *others = maze.success.items()
     found = described(np.asarray(shares, dtype=np.float64))
     low, high = max(found.low, 0.0), min(found.high, 1.0)
-    sure = f"95% interval {span(100 * low, 100 * high)}, " if math.isfinite(found.low) else ""
-    text = (
-        f"{first} reaches the goal from {percent(found.mean)} of the start cells ({sure}{plural(found.runs, 'seed')})"
-    )
+    sure = plural(found.runs, "seed")
+    if math.isfinite(found.low):
+        sure = f"95% interval {span(100 * low, 100 * high)}, {sure}"
+    if is_pair(shares):
+        sure = spread_cell(100 * np.asarray(shares, dtype=np.float64), unit="%")
+    text = f"{first} reaches the goal from {percent(found.mean)} of the start cells ({sure})"
     rest = [f"{label} from {percent(float(np.mean(each)))}" for label, each in others]
     return f"{text}{', ' + sentence_list(rest) if rest else ''}."
 
@@ -91,6 +95,7 @@ def _single_headline(runs: Sequence[RunSummary]) -> str:
     for label, each in found:
         _, mean, _, low, high = described(each.final)
         sure = f" ({'' if parts else '95% interval '}{span(low, high, decimals)})" if math.isfinite(low) else ""
+        sure = f" ({spread_cell(each.final, decimals).removeprefix('two seeds: ')})" if is_pair(each.final) else sure
         verb = "at" if parts else f"{ends} at a {MEASURES[measure]} of"
         parts.append(f"{label} {verb} {shown(mean, decimals)}{sure}")
     seeds = sorted({len(each.final) for _, each in found})
@@ -150,7 +155,7 @@ def curves_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
         return None
     text = "Lines are means over seeds, bands Student’s 95 percent intervals of these means, at each step by itself."
     shown_slots = {run.label: slots[run.label] for run in runs}
-    text += cut_bands(runs)
+    text += of_pairs(runs)
     return Section("curves", "Learning", "Learning curves", blocks(lede(text), legend(shown_slots), grid(charts)))
 
 
@@ -208,7 +213,7 @@ def comparison_section(runs: Sequence[RunSummary], slots: Slots) -> Section | No
 
 
 def _interquartile_table(scores: Mapping[str, Mapping[str, Float64s]], slots: Slots) -> Markup:
-    found = {label: aggregates(tasks).interquartile_mean for label, tasks in scores.items()}
+    found = {label: _without_pair(aggregates(tasks).interquartile_mean, tasks) for label, tasks in scores.items()}
     runs = {label: sum(len(values) for values in tasks.values()) for label, tasks in scores.items()}
     low, high = scale_around(list(found.values()))
     decimals = decimals_for([each.value for each in found.values()])
@@ -216,7 +221,7 @@ def _interquartile_table(scores: Mapping[str, Mapping[str, Float64s]], slots: Sl
         row(
             named(label, slots[label]),
             el("strong", shown(each.value, decimals)),
-            span(each.low, each.high, decimals),
+            _sureness(each, (scores[label],), decimals),
             str(runs[label]),
             el("td", interval_bar(each, low, high, slots[label]), class_="bar-cell"),
         )
@@ -224,6 +229,21 @@ def _interquartile_table(scores: Mapping[str, Mapping[str, Float64s]], slots: Sl
     ]
     head = head_row("Method", "IQM", "95% bootstrap interval", "Runs", _ends(low, high, decimals))
     return table("Interquartile mean: the mean of the middle half of all runs", head, rows)
+
+
+def _one_pair(tasks: Mapping[str, Float64s]) -> bool:
+    """Whether two seeds on one dataset are all there is."""
+    return len(tasks) == 1 and all(map(is_pair, tasks.values()))
+
+
+def _without_pair(found: Estimate, *sides: Mapping[str, Float64s]) -> Estimate:
+    """Resampled, two runs say nothing of their spread."""
+    return Estimate(found.value, math.nan, math.nan) if any(map(_one_pair, sides)) else found
+
+
+def _sureness(found: Estimate, sides: Sequence[Mapping[str, Float64s]], decimals: int, unit: str = "") -> str:
+    factor = 100 if unit else 1
+    return "two seeds" if any(map(_one_pair, sides)) else span(factor * found.low, factor * found.high, decimals, unit)
 
 
 def _ends(low: float, high: float, decimals: int) -> Markup:
@@ -255,12 +275,13 @@ def _improvements(scores: Mapping[str, Mapping[str, Float64s]], slots: Slots) ->
         chosen = [(labels[0], other) for other in labels[1:]]
     if not chosen:
         return None
-    found = [(x, y, probability_of_improvement(scores[x], scores[y])) for x, y in chosen]
+    sides = {(x, y): (scores[x], scores[y]) for x, y in chosen}
+    found = [(x, y, _without_pair(probability_of_improvement(*both), *both)) for (x, y), both in sides.items()]
     rows = [
         row(
             el("span", named(x, slots[x]), f" over {y}", class_="duel"),
             el("strong", percent(each.value, 0)),
-            span(100 * each.low, 100 * each.high, 0, "%"),
+            _sureness(each, sides[x, y], 0, "%"),
             el("td", interval_bar(each, 0, 1, slots[x], 0.5), class_="bar-cell"),
         )
         for x, y, each in found

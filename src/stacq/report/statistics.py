@@ -139,6 +139,13 @@ def describe(values: ArrayLike) -> Description:
     return Description(count, value, std, value - margin, value + margin)
 
 
+def is_pair(values: ArrayLike) -> bool:
+    """Whether these are two finite runs. Student's interval of two is nine standard deviations to either side of their
+    mean and tells less than the two numbers, so they are shown instead."""
+    runs = np.asarray(values, dtype=np.float64)
+    return runs.shape == (2,) and bool(np.isfinite(runs).all())
+
+
 def difference(x: ArrayLike, y: ArrayLike, *, paired: bool = False) -> Estimate:
     """The mean of x minus that of y, with Welch's interval, or Student's for runs paired in order.
 

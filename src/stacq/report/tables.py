@@ -4,12 +4,14 @@ import itertools
 from collections.abc import Iterable, Mapping
 
 import numpy as np
+from numpy.typing import ArrayLike
 from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from stacq.core.printable import printable
+from stacq.report.statistics import describe, is_pair
 
 MOST_ROWS = 30  # of a table of dimensions; beyond, it is folded
 FOLDED_ROWS = 25
@@ -55,6 +57,16 @@ def rows_shown(count: int) -> int:
 
 def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def spread_text(values: ArrayLike, decimals: int = 1) -> str:
+    """How sure one can be of the mean of these runs: by their interval, or of two by both numbers."""
+    if is_pair(values):
+        return "two seeds: " + ", ".join(f"{value:,.{decimals}f}" for value in np.asarray(values))
+    found = describe(values)
+    if found.runs < 2:
+        return "one seed"
+    return f"95 % interval {found.low:,.{decimals}f} to {found.high:,.{decimals}f}"
 
 
 def number(value: float, digits: int = 4) -> str:

@@ -6,6 +6,7 @@ metrics.jsonl     one object per line, appended as they come
 records.csv       one row per evaluation episode
 log.txt           what was done when, and how it ended
 tensorboard/      event files, if asked for
+wandb/            files of a W&B run, if asked for
 lock              held by the process that writes here
 """
 
@@ -17,7 +18,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import IO, Any, TypeVar
@@ -29,6 +30,7 @@ from stacq.core.printable import printable
 from stacq.core.reading import LINES, read_text
 from stacq.core.staging import flock, sweep
 from stacq.evaluation.records import COLUMNS, EpisodeRecord, csv_line, parse_records
+from stacq.runs.trackers import check_logs, open_trackers
 
 RUNS = Path("runs")  # where run directories are made unless another place is named
 EVALUATED = "eval/return"  # in every line that is about an evaluation
@@ -44,17 +46,21 @@ class Run:
     """
 
     def __init__(
-        self, directory: Path, config: Mapping[str, Any], *, tensorboard: bool = False, resume: bool = False
+        self, directory: Path, config: Mapping[str, Any], *, logs: Sequence[str] = (), resume: bool = False
     ) -> None:
         self.directory = directory
-        writer = _event_writer() if tensorboard else None  # may be missing: found out before anything is written
+        check_logs(logs)  # before anything is written
         self.resumed = resume and exists(directory / "config.json")
         if self.resumed:
             _check_same(directory, config)
         else:
             self._start(directory, config)
         self._lock = _locked(directory)
-        self._events = writer(str(directory / "tensorboard")) if writer else None
+        try:
+            self._trackers = open_trackers(logs, directory, config)
+        except BaseException:
+            self._lock.close()
+            raise
 
     def _start(self, directory: Path, config: Mapping[str, Any]) -> None:
         """The directory appears whole or not at all, so that a kill at the very start leaves nothing half made."""
@@ -79,8 +85,8 @@ class Run:
             if kind is None:  # else the error that stopped it is reported; it may be the same full disk
                 raise
         finally:
-            if self._events is not None:
-                self._events.close()
+            for tracker in self._trackers:
+                tracker.close()
             self._lock.close()
 
     def log(self, message: str) -> None:
@@ -91,9 +97,9 @@ class Run:
         which = {} if seed is None else {"seed": seed}
         line = json.dumps({"step": step, **which, **values, "time": time.time()})
         _append(self.directory / "metrics.jsonl", line + "\n")
-        if self._events is not None:
-            for key, value in values.items():
-                self._events.add_scalar(key if seed is None else f"seed{seed}/{key}", value, step)
+        named = values if seed is None else {f"seed{seed}/{key}": value for key, value in values.items()}
+        for tracker in self._trackers:
+            tracker.add(step, named)
 
     def record(self, record: EpisodeRecord) -> None:
         """Add one episode; from here on it outlives the process."""
@@ -236,17 +242,6 @@ def environment_facts() -> dict[str, Any]:
 def _append(path: Path, text: str) -> None:
     with writing(path), open(path, "a", encoding="utf-8") as handle:
         handle.write(spelt(text))
-
-
-def _event_writer() -> Any:
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError as error:
-        raise InputError(
-            "TensorBoard files were asked for, but tensorboardX is not installed",
-            fix="pip install 'stacq[tensorboard]', or leave --tensorboard out",
-        ) from error
-    return SummaryWriter
 
 
 def _version(name: str) -> str | None:

@@ -54,7 +54,8 @@ DETAILS = ["dataset", "method", "seeds", "steps", "final", "95 % interval", "bes
 def _details(contents: Contents) -> Iterator[list[str]]:
     for entry in contents.entries.values():
         found = describe(entry.final)
-        sure = "" if found.runs == 1 else f"{found.low:.1f} to {found.high:.1f}"
+        few = ("", "two seeds")  # whose interval says less than their mean and spread
+        sure = few[found.runs - 1] if found.runs <= len(few) else f"{found.low:.1f} to {found.high:.1f}"
         lost = f" ({len(entry.lost)} lost)" if entry.lost else ""
         first = [entry.dataset, entry.method, f"{len(entry.seeds)}{lost}", f"{entry.steps[-1]:,}"]
         flattering = (f"{entry.shown(each).mean():.1f}" for each in ("best", "last_ten"))
