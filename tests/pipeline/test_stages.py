@@ -62,11 +62,14 @@ def test_a_run_that_pulls_to_actions_finds_them_once(tmp_path: Path, monkeypatch
 def test_a_finished_run_is_read_not_trained_again(finished: tuple[str, Path]) -> None:
     algorithm, directory = finished
     before = (directory / "metrics.jsonl").read_bytes()
+    left = directory / ".stacq-tmp-killed"  # at the end of the last file's writing
+    left.mkdir()
+    (left / "lock").touch()
     said: list[str] = []
     trained = run_job(plan(options(algorithm)), out=directory, say=said.append)
     assert said == [f"trained before: {directory}"]
     assert sorted(trained.policies) == [0, 1]
-    assert (directory / "metrics.jsonl").read_bytes() == before
+    assert (directory / "metrics.jsonl").read_bytes() == before and not left.exists()
 
 
 def test_other_options_do_not_go_on_with_a_run(finished: tuple[str, Path]) -> None:

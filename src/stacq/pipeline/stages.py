@@ -14,6 +14,7 @@ import numpy as np
 
 from stacq.algos.world import make_world
 from stacq.core.files import write_json
+from stacq.core.staging import sweep
 from stacq.core.types import Float32s
 from stacq.pipeline.models import Fitted, dynamics_report, find_reachable, made_dynamics, reach_report
 from stacq.pipeline.options import Stages
@@ -115,6 +116,7 @@ def with_policies(work: Work) -> Work:
             if values:
                 write_json(directory / name, values)
         if (directory / RESULT).exists():
+            sweep(directory)  # what a kill between the last file's place and the end left
             work.reporter.say(f"trained before: {directory}")
         else:
             with work.reporter.training(plan, directory) as listener:
