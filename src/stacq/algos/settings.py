@@ -39,7 +39,7 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
             fix=f"did you mean {near[0]}?" if near else "choose one, or name none for the recommended one",
         )
     family, chosen = family_of(dataset), algorithm.variants[variant]
-    size = algorithm.maze if family == ON_MAZES else algorithm.small if small else {}
+    size = algorithm.maze if family == ON_MAZES else _small(algorithm, family) if small else {}
     on_top = chosen.small if small else {}
     usual = FEW_EVALUATIONS if family == ON_MAZES or small else Preset.evaluations
     settings = {
@@ -55,6 +55,10 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
         (SMALL_EPISODES if small else EPISODES).get(family, Preset.episodes),
         min(usual, algorithm.evaluations or usual),
     )
+
+
+def _small(algorithm: Algorithm, family: str) -> Settings:
+    return {**algorithm.small, **algorithm.small_in.get(family, {})}
 
 
 def recommended(algorithm: Algorithm, dataset: str) -> str:
