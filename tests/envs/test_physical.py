@@ -333,7 +333,7 @@ def test_a_path_is_drawn_where_it_went() -> None:
 
 
 def test_a_photograph_or_a_word_about_opengl() -> None:
-    env: Any = gymnasium.make("stacq/PointMaze-umaze-v0", render_mode="rgb_array")
+    env: Any = gymnasium.make("stacq.envs.registered:stacq/PointMaze-umaze-v0", render_mode="rgb_array")
     env.reset(seed=0)
     try:
         image = env.render()

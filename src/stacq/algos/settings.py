@@ -12,6 +12,7 @@ from stacq.data.registry import base_name, family_of, task_of
 
 FEW_EVALUATIONS = 20  # of the mazes and of small presets: on two cores more would take longer than the training
 EPISODES = {"antmaze": 100, "pointmaze": 100}  # of an evaluation, by family: a success is a yes or a no
+SMALL_EVALUATIONS = {"antmaze": 5, "pointmaze": 5}  # of them with small presets: episodes are long
 SMALL_EPISODES = {"antmaze": 20, "pointmaze": 20}  # of them with small presets: an ant's episode takes a quarter second
 ON_MAZES = "plane-maze"  # the family with a preset of its own
 
@@ -42,6 +43,7 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
     size = algorithm.maze if family == ON_MAZES else _small(algorithm, family) if small else {}
     on_top = chosen.small if small else {}
     usual = FEW_EVALUATIONS if family == ON_MAZES or small else Preset.evaluations
+    usual = SMALL_EVALUATIONS.get(family, usual) if small else usual
     settings = {
         **_published(algorithm, dataset),
         **size,
