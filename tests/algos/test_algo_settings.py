@@ -67,6 +67,32 @@ def test_antmaze(name: str) -> None:
         assert (data.shown.normalise, data.shown.reward_shift, data.episodes) == (algorithm == "bc", -1.0, 100)
 
 
+def test_antmaze_of_the_others() -> None:
+    """Rewards of rows less 1 and states as they are, but ReBRAC: 100 times the reward, and rates of its own."""
+    for name in ANTMAZE:
+        iql, td3, bcq, rebrac = (preset(each, f"{name}-v2") for each in ("iql", "td3bc", "bcq", "rebrac"))
+        assert (iql.config.expectile, iql.config.beta, iql.config.discount) == (0.9, 10.0, 0.99)
+        assert td3.config == td3bc.Config(alpha=2.5)
+        assert [each.shown for each in (iql, td3, bcq)] == [Shown(normalise=False, reward_shift=-1.0)] * 3
+        assert rebrac.shown == Shown(normalise=False, reward_scale=100.0)
+        assert (rebrac.config.discount, rebrac.config.batch) == (0.999, 256)
+        assert (rebrac.config.actor_learning_rate, rebrac.config.critic_learning_rate) == (3e-4, 5e-5)
+        assert {each.episodes for each in (iql, td3, bcq, rebrac)} == {100}
+    medium, diverse = (preset("rebrac", f"antmaze-{kind}-v2").config for kind in ("medium-play", "umaze-diverse"))
+    assert (medium.beta_actor, medium.beta_critic) == (0.001, 0.0005)
+    assert (diverse.beta_actor, diverse.beta_critic) == (0.003, 0.001)
+
+
+def test_small_presets_may_be_of_a_family() -> None:
+    algorithm = replace(algos.find("td3bc"), small={"steps": 7, "batch": 8}, small_in={"pointmaze": {"steps": 9}})
+    for name, steps in (("stacq/pointmaze-umaze-v0", 9), ("antmaze-umaze-v2", 7), ("", 7)):
+        config = settings.preset(algorithm, name, small=True).config
+        assert (config.steps, config.batch) == (steps, 8)
+    assert settings.preset(algorithm, "stacq/pointmaze-umaze-v0").config.steps == 10**6
+    with pytest.raises(InputError, match="stepps"):
+        replace(algorithm, small_in={"pointmaze": {"stepps": 9}})
+
+
 def test_walks_of_our_own_have_the_settings_of_their_maze() -> None:
     assert preset("stacq", "stacq/antmaze-medium-stitch-v0") == preset("stacq", "antmaze-medium-play-v2")
     assert preset("onestep-stacq", "stacq/antmaze-umaze-v0@5000") == preset("onestep-stacq", "antmaze-umaze-v2")

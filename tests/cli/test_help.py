@@ -46,13 +46,15 @@ def numbers(text: str) -> set[int]:
 def test_steps_are_those_of_the_presets(told: dict[str, str]) -> None:
     assert "`stacq algos`" in told["train --steps"]
     listed = dict(re.findall(r"^([\w-]+): .*?^  steps: (.*?)$", algorithms_text(), re.DOTALL | re.MULTILINE))
-    assert listed["td3bc"] == "1,000,000, --small 100,000, in the mazes 12,000"
-    assert listed["onestep-stacq"] == "1,000,000 + 1,000,000, --small 50,000 + 50,000, in the mazes 5,000 + 5,000"
+    assert listed["td3bc"] == "1,000,000, --small 100,000, in the plane mazes 12,000"
+    assert listed["onestep-stacq"] == "1,000,000 + 1,000,000, --small 50,000 + 50,000, in the plane mazes 5,000 + 5,000"
     assert numbers(told["run --full"]) == {preset("stacq").config.steps, preset("stacq", small=True).config.steps}
 
 
 def test_evaluations_are_those_of_the_presets(told: dict[str, str]) -> None:
-    assert numbers(told["train --eval-every"]) == {preset("stacq").evaluations, FEW_EVALUATIONS, LEAST_EVERY}
+    of_bodies = {preset("bc", name, small=True).evaluations for name in ("antmaze-umaze-v2", "stacq/pointmaze-umaze-v0")}
+    usual = {preset("stacq").evaluations, FEW_EVALUATIONS, LEAST_EVERY}
+    assert numbers(told["train --eval-every"]) == usual | of_bodies
     assert {preset("bc", small=True).evaluations, preset("bc", MAZE).evaluations} == {FEW_EVALUATIONS}
     episodes = {preset("stacq").episodes, preset("stacq", small=True).episodes}
     for name in ("antmaze-umaze-v2", "stacq/pointmaze-umaze-v0"):

@@ -19,6 +19,7 @@ from stacq.envs.gym import facts_of, make_env
 from stacq.envs.layouts import LARGE, LAYOUTS, MEDIUM, UMAZE, Cell, moves_to, next_cells
 from stacq.envs.planview import GOAL, PIXELS, WALL, plan
 from stacq.envs.simulation import Simulation
+from stacq.envs.simulator import Simulator
 
 ANT_IDS = [name for name in ARENAS if "AntMaze" in name]
 POINT_IDS = [name for name in ARENAS if "PointMaze" in name]
@@ -351,3 +352,20 @@ def test_a_simulation_that_blows_up_goes_on_and_writes_no_log() -> None:
         simulation.advance(np.ones(8))
     assert np.isfinite(simulation.observation()).all()
     assert not Path("MUJOCO_LOG.TXT").exists()
+
+
+@pytest.mark.parametrize("name", ["stacq/PointMaze-umaze-v0", "stacq/AntMaze-umaze-v0"])
+def test_a_step_from_a_stored_state_is_the_environments(name: str) -> None:
+    """Actions are forces, velocities have a bound, and nothing of an earlier step remains."""
+    env, simulator, rng = make_env(name), Simulator(name), np.random.default_rng(0)
+    env.reset(seed=0)
+    bare: Any = env.unwrapped
+    for step in range(20):
+        qpos, qvel = bare.simulation.qpos.copy(), bare.simulation.qvel.copy()
+        if step == 10:
+            qvel[:2] = 7.0  # the ball may not be so fast
+        bare.set_state(qpos, qvel)
+        action = rng.uniform(-1, 1, env.action_space.shape)
+        there = simulator.next_observation(qpos, qvel, action)
+        np.testing.assert_allclose(env.step(action)[0], there, atol=1e-12)
+        assert not np.allclose(there, simulator.next_observation(qpos, qvel, -action))

@@ -119,6 +119,7 @@ class Algorithm:
         default_factory=dict
     )  # variants by family, "" for any other; else the first of `variants`
     small: Settings = field(default_factory=dict)  # minutes on two cores
+    small_in: Mapping[str, Settings] = field(default_factory=dict)  # on top of `small` for data of a family
     maze: Settings = field(default_factory=dict)  # the continuous mazes, tuned there
     evaluations: int | None = None  # at most so many, where acting takes long; else as the preset has it
     counts: tuple[str, ...] = ("steps",)  # fields of Config that say how long the phases are
@@ -151,7 +152,7 @@ def check_algorithm(algorithm: Algorithm) -> None:
     wanted = {"batch", *algorithm.counts, *algorithm.calmed_by}
     wanted |= {"discount"} if algorithm.value else set()
     wanted |= {"slots"} if algorithm.needs.reachable else set()
-    settings = [algorithm.small, algorithm.maze, *algorithm.published.values()]
+    settings = [algorithm.small, *algorithm.small_in.values(), algorithm.maze, *algorithm.published.values()]
     for variant in algorithm.variants.values():
         settings += [variant.settings, variant.small, *variant.by_family.values()]
     missing = sorted(wanted.union(*settings) - fields)

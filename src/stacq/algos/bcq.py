@@ -175,7 +175,7 @@ ALGORITHM = Algorithm(
     policy=policy,
     value=value,
     needs=Needs(frozen=True),
-    shown=RAW | {"antmaze": Shown(normalise=False, reward_shift=-1.0)},
+    shown=RAW | dict.fromkeys(("antmaze", "pointmaze"), Shown(normalise=False, reward_shift=-1.0)),
     small={"steps": 100_000, "batch": 64, "hidden": (128, 128), "vae_hidden": (128, 128)},
     maze={"steps": 12_000, "batch": 128, "hidden": (64, 64), "vae_hidden": (64, 64), "tau": 0.05},
 )

@@ -161,5 +161,6 @@ ALGORITHM = Algorithm(
     published={"antmaze": {"expectile": 0.9, "beta": 10.0}},
     variants={"paper": PAPER, "kitchen": KITCHEN},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
+    small_in={"pointmaze": {"steps": 10_000, "learning_rate": 1e-3, "tau": 0.05, "expectile": 0.9, "beta": 10.0}},
     maze={"steps": 10_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3, "tau": 0.05},
 )

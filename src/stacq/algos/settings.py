@@ -13,6 +13,7 @@ from stacq.data.registry import base_name, family_of, task_of
 
 FEW_EVALUATIONS = 20  # of the mazes and of small presets: on two cores more would take longer than the training
 EPISODES = {"antmaze": 100, "pointmaze": 100}  # of an evaluation, by family: a success is a yes or a no
+SMALL_EVALUATIONS = {"antmaze": 5, "pointmaze": 5}  # of them with small presets: episodes are long
 SMALL_EPISODES = {"antmaze": 20, "pointmaze": 20}  # of them with small presets: an ant's episode takes a quarter second
 ON_MAZES = "plane-maze"  # the family with a preset of its own
 
@@ -40,9 +41,10 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
             fix=f"did you mean {near[0]}?" if near else "choose one, or name none for the recommended one",
         )
     family, chosen = family_of(dataset), algorithm.variants[variant]
-    size = algorithm.maze if family == ON_MAZES else algorithm.small if small else {}
+    size = algorithm.maze if family == ON_MAZES else _small(algorithm, family) if small else {}
     on_top = chosen.small if small else {}
     usual = FEW_EVALUATIONS if family == ON_MAZES or small else Preset.evaluations
+    usual = SMALL_EVALUATIONS.get(family, usual) if small else usual
     settings = {
         **_published(algorithm, dataset),
         **size,
@@ -56,6 +58,10 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
         (SMALL_EPISODES if small else EPISODES).get(family, Preset.episodes),
         min(usual, algorithm.evaluations or usual),
     )
+
+
+def _small(algorithm: Algorithm, family: str) -> Settings:
+    return {**algorithm.small, **algorithm.small_in.get(family, {})}
 
 
 def recommended(algorithm: Algorithm, dataset: str) -> str:

@@ -68,6 +68,12 @@ class Simulation:
         self._normalise(self.model, self.qpos)  # a disturbed rotation is none otherwise
         self._forward(self.model, self.data)
 
+    def after(self, qpos: Floats, qvel: Floats, action: Floats) -> Float64s:
+        """Where one action leads from a stored state."""
+        self.place(qpos, qvel)
+        self.advance(action)
+        return self.observation()
+
     def begin(self, cell: Cell, rng: np.random.Generator) -> None:
         """At rest at the spot of a cell, but for D4RL's noise on positions and velocities."""
         qpos = np.array(self.model.qpos0)

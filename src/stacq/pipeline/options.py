@@ -40,8 +40,8 @@ class Options:
     steps: int | None = None
     """Gradient steps of every phase; by default the preset's, which `stacq algos` prints."""
     eval_every: int | None = None
-    """Steps between evaluations, by default so that there are 200 of them, in the mazes and with --small 20, but at
-    least 100."""
+    """Steps between evaluations, by default so that there are 200 of them, in the plane mazes and with --small 20,
+    in AntMaze and PointMaze with --small 5, but at least 100."""
     episodes: int | None = None
     """Per evaluation; by default 10, in AntMaze and PointMaze 100, with --small 20."""
     env: str | None = None

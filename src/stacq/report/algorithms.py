@@ -1,6 +1,7 @@
 """What there is to train with, as text."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from stacq import algos
 from stacq.algos.algorithm import Algorithm
@@ -21,13 +22,20 @@ def _lines(algorithm: Algorithm) -> Iterator[str]:
         preset(algorithm, name, variant=first, small=small).config
         for name, small in (("", False), ("", True), (MAZE, False))
     )
-    steps = [" + ".join(f"{phase.steps:,}" for phase in algorithm.phases(config)) for config in (usual, small, maze)]
+    steps = [_steps(algorithm, config) for config in (usual, small, maze)]
     yield f"{algorithm.name}: {algorithm.title}"
     yield f"  {algorithm.about}"
     yield f"  needs {_needs(algorithm)}"
-    yield f"  steps: {steps[0]}, --small {steps[1]}, in the mazes {steps[2]}"
+    yield f"  steps: {steps[0]}, --small {steps[1]}, in the plane mazes {steps[2]}"
+    for family in algorithm.small_in:
+        config = preset(algorithm, f"{family}-umaze", variant=first, small=True).config
+        yield f"  --small in {family}: {_steps(algorithm, config)}"
     for variant, what in algorithm.variants.items():
         yield f"  --variant {variant}: {what.about}"
+
+
+def _steps(algorithm: Algorithm, config: Any) -> str:
+    return " + ".join(f"{phase.steps:,}" for phase in algorithm.phases(config))
 
 
 def _needs(algorithm: Algorithm) -> str:
