@@ -255,7 +255,7 @@ def test_notes_about_the_data_come_before_its_training(tmp_path: Path, capsys: p
     main(["train", str(path), "--algo", "bc", "--seeds", "1", "--steps", "20", "--out", str(tmp_path / "run")])
     told = capsys.readouterr().out
     assert told.count("! the name is that of walker2d") == 1
-    assert told.index("! the name is that of walker2d") < told.index("training bc")
+    assert told.index("! the name is that of walker2d") < told.index("run directory: ")
 
 
 def test_a_place_that_is_taken_is_noticed_before_the_work(

@@ -1,8 +1,11 @@
 """Options that are none, and settings that are spelt as elsewhere, are answered with the right spelling."""
 
+import re
+
 import pytest
 
 from stacq.cli import main
+from stacq.cli.misplaced import check_options
 
 MAZE = "stacq/maze-stitching-v0"
 
@@ -34,3 +37,13 @@ def test_the_right_spelling_is_told(capsys: pytest.CaptureFixture[str], argument
 def test_other_wrong_options_are_answered_for_their_verb(capsys: pytest.CaptureFixture[str]) -> None:
     text = said(capsys, "train", MAZE, "--seed", "3")
     assert "--first-seed" in text and "stacq train --help" in text and "evaluate" not in text
+
+
+@pytest.mark.parametrize("verb", ["train", "run"])
+def test_what_help_lists_is_never_refused(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    with pytest.raises(SystemExit):
+        main([verb, "--help"])
+    found = set(re.findall(r"(?<![\w`])--[a-z][a-z-]+", capsys.readouterr().out))
+    assert len(found) > 20
+    for option in found:
+        check_options([verb, option])

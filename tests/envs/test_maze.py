@@ -4,7 +4,9 @@ import itertools
 import subprocess
 import sys
 from collections import deque
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import gymnasium
 import jax
@@ -20,7 +22,7 @@ from stacq.core.types import Bools, Float32s, Floats
 from stacq.data.dataset import Dataset
 from stacq.data.match import check_match
 from stacq.data.maze import maze_dataset
-from stacq.data.registry import find, recipe, task_of
+from stacq.data.registry import family_of, find, recipe, task_of
 from stacq.envs import maze as mazes
 from stacq.envs.gym import facts_of, make_env
 from stacq.envs.maze import (
@@ -31,9 +33,11 @@ from stacq.envs.maze import (
     MazeEnv,
     data_cells,
     layout_of,
+    maze_of,
     picture,
     step,
     success_by_cell,
+    time_limit,
 )
 from stacq.tabular.compare import PAPER_SWEEPS, compare
 from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, MOVES, Cell, Maze, parse
@@ -422,3 +426,41 @@ def test_scores_from_worker_processes() -> None:
     still = Policy.from_mlp([np.zeros((2, 2))], [np.zeros(2)])
     lost = evaluate(still, "stacq/Maze-sparse-v0", 2, 1, workers=1)
     assert [(record.success, record.length) for record in lost] == [(False, TIME_LIMIT)] * 2
+
+
+DRAWING = """; one corridor and a side of it
+.....*
+.####.
+
+path 0,0 1,0 2,0 3,0
+path 3,0 4,0 5,0
+"""
+
+
+def test_a_maze_from_a_file_is_data_and_the_place_where_policies_are_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.txt").write_text(DRAWING)
+    dataset = load("mine.txt", infos="all")
+    assert (dataset.name, dataset.env_id) == ("stacq/maze@mine", "stacq/Maze@mine.txt")
+    assert family_of(dataset.name) == "plane-maze" and set(dataset.infos["path"]) == {0, 1}
+    env = make_env(str(dataset.env_id))
+    assert env.spec.max_episode_steps == TIME_LIMIT
+    env.reset(options={"cell": (4, 0)})
+    assert [env.step(np.array([1.0, 0.0]))[2] for _ in range(2)] == [False, True]
+    maze = maze_of(str(dataset.env_id))
+    assert maze is not None and maze.rows == (".....*", ".####.")
+    wide = replace(maze, rows=tuple(row * 8 for row in maze.rows))
+    assert time_limit(wide) == 250
+
+
+def test_the_limit_of_the_shipped_mazes_is_the_one_they_were_measured_with() -> None:
+    assert {time_limit(maze) for maze in SHIPPED.values()} == {TIME_LIMIT}
+
+
+def test_a_text_that_is_no_maze_is_told_what_is_read(tmp_path: Path) -> None:
+    (tmp_path / "rows.txt").write_text("1.0 2.0\n")
+    with pytest.raises(InputError, match="a maze is drawn with"):
+        load(tmp_path / "rows.txt")
+    assert load("sparse").name == "stacq/maze-sparse-v0"

@@ -1,6 +1,7 @@
 """What is told about a training run."""
 
 import io
+from pathlib import Path
 
 import pytest
 from training_cases import options, plan
@@ -8,7 +9,7 @@ from training_cases import options, plan
 from stacq import algos
 from stacq.algos.settings import changed, preset
 from stacq.core.terminal import Console
-from stacq.pipeline.console import TrainingDisplay, duration, settings_text
+from stacq.pipeline.console import ConsoleReporter, TrainingDisplay, announcement, duration, settings_text
 from stacq.training.pace import Report
 
 
@@ -22,6 +23,23 @@ def test_settings_as_told_can_be_set(algorithm: str, dataset: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "text"), [(12, "12 seconds"), (150, "2.5 minutes"), (9_000, "2.5 hours"), (216_000, "2.5 days")]
 )
+def test_one_line_says_what_will_happen() -> None:
+    text = announcement(plan(options("bc", seeds=2)))
+    assert "2 seeds of" in text and "dynamics" not in text and "\n" not in text
+    assert ", after dynamics and reachable sets" in announcement(plan(options("stacq")))
+
+
+def test_a_brief_reporter_leaves_reports_to_the_log(tmp_path: Path) -> None:
+    told = io.StringIO()
+    reporter = ConsoleReporter(Console(file=told, width=200), brief=True)
+    reporter.detail("3 members")
+    chosen = plan(options("bc"))
+    log = reporter.diagnostics(chosen, tmp_path)
+    assert told.getvalue() == "" and log.startswith("3 members\n") and "settings: " in log
+    assert "3 members" not in reporter.diagnostics(chosen, tmp_path)
+    assert ConsoleReporter(Console(file=told)).diagnostics(chosen, tmp_path) == ""
+
+
 def test_durations_are_told_roughly(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 

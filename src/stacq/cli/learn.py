@@ -30,7 +30,7 @@ class RunAll:
 
         chosen = self.comparison
         source = at_hand(chosen.source or MAZE, self.generate, chosen.workers)
-        compare_methods(replace(chosen, source=source), self.bounds.conventions, ConsoleReporter())
+        compare_methods(replace(chosen, source=source), self.bounds.conventions, ConsoleReporter(brief=True))
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Train:
         from stacq.study.sweep import swept, train_swept
 
         source = at_hand(self.source, self.generate, self.workers)
-        dataset, reporter = load(source, conventions=self.bounds.conventions), ConsoleReporter()
+        dataset, reporter = load(source, conventions=self.bounds.conventions), ConsoleReporter(brief=True)
         how: dict[str, Any] = {"workers": self.workers, "log": self.log}
         runs = swept(self.options)
         if len(runs) > 1:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, get_type_hints
 
 from stacq.cli.learn import RunAll, Train
 from stacq.core.errors import InputError
@@ -28,10 +28,10 @@ def check_options(arguments: Sequence[str]) -> None:
 
 def _options(kind: Any) -> Iterator[str]:
     """Names of all options of a verb, as fields of nested dataclasses."""
-    for field in dataclasses.fields(kind):
-        if dataclasses.is_dataclass(field.default):
-            yield from _options(field.default)
-        yield field.name
+    for name, inner in get_type_hints(kind).items():
+        if dataclasses.is_dataclass(inner):
+            yield from _options(inner)
+        yield name
 
 
 def _refuse(verb: str, name: str, value: str) -> None:

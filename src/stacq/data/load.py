@@ -20,6 +20,7 @@ from stacq.data.ogbench import read_ogbench, single_task
 from stacq.data.registry import DATASETS, DatasetInfo, find, recognised, task_of
 from stacq.data.relabel import relabelled
 from stacq.data.table import SUFFIXES, is_table, read_table
+from stacq.tabular.maze import is_drawing
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
 UNREAD = (".txt", ".npy", ".json", ".pkl", ".xlsx", ".feather", ".arrow")
@@ -103,12 +104,16 @@ def _load_path(path: Path, infos: Infos, conventions: Conventions) -> Dataset:
             expected="a .hdf5 or .npz file, or a Minari dataset directory (with data/ inside)",
             fix="name the file itself",
         )
+    if path.suffix.lower() not in (*HDF5_SUFFIXES, ".npz") and is_drawing(path):
+        from stacq.data.maze import drawn_dataset
+
+        return _with_infos(drawn_dataset(path, conventions), infos, path)
     if path.suffix.lower() in UNREAD:
         raise InputError(
             f"a {path.suffix} file is not read",
             where=path,
             expected="arrays by name: observations, actions, rewards, terminals, timeouts",
-            fix="write a CSV file, or with numpy.savez an .npz file; docs/own-data.md shows how",
+            fix="write a CSV file, or with numpy.savez an .npz file (docs/own-data.md); a maze is drawn with . # and *",
         )
     single = single_task(conventions.name or path.stem) if path.suffix.lower() == ".npz" else None
     if single is not None:
@@ -161,12 +166,18 @@ def _load_embedded(info: DatasetInfo, infos: Infos, conventions: Conventions) ->
     from stacq.tabular.maze import load as load_maze
 
     name = info.task.key.removeprefix("stacq/maze-")
-    dataset = maze_dataset(load_maze(name), conventions=conventions.over(conventions_of(info)))
+    return _with_infos(
+        maze_dataset(load_maze(name), conventions=conventions.over(conventions_of(info))), infos, info.name
+    )
+
+
+def _with_infos(dataset: Dataset, infos: Infos, where: object) -> Dataset:
+    """With those per-row extras alone that were asked for."""
     wanted = list(dataset.infos) if infos == "all" else infos
     if missing := set(wanted) - set(dataset.infos):
         raise InputError(
             f"key 'infos/{min(missing)}' is missing",
-            where=info.name,
+            where=where,
             expected="the per-row extras asked for",
             fix=f"ask for one of: {', '.join(dataset.infos)}",
         )

@@ -1,5 +1,6 @@
 """The walks logged in a maze: the dataset that comes with each."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +10,8 @@ from stacq.core.types import Array, Bools, Float32s, Floats
 from stacq.data.border import from_arrays
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
-from stacq.envs.maze import ENV_IDS, MAX_STEP, Layout, centres, layout_of, step
-from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, Cell, Maze
+from stacq.envs.maze import DRAWN, ENV_IDS, MAX_STEP, Layout, centres, layout_of, step
+from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, Cell, Maze, read
 
 COPIES = 25  # of every trajectory
 NOISE = 0.1  # cells
@@ -76,6 +77,12 @@ def maze_dataset(
 def _stated(maze: Maze) -> Conventions:
     env_id = f"stacq/Maze-{maze.name}-v0"
     return Conventions(name=env_id.lower(), env_id=env_id) if env_id in ENV_IDS else Conventions(name=maze.name)
+
+
+def drawn_dataset(path: Path, conventions: Conventions = NOTHING_STATED) -> Dataset:
+    """Walks along the trajectories of a maze from a file, which are scored in that maze."""
+    known = Conventions(name=f"{DRAWN.lower()}{path.stem}", env_id=f"{DRAWN}{path}")
+    return maze_dataset(read(path), conventions=conventions.over(known))
 
 
 def _walks(layout: Layout, cells: tuple[Cell, ...], copies: int, noise: float, rng: np.random.Generator) -> list[_Walk]:

@@ -80,6 +80,7 @@ ANTMAZE_REMARK = (
     "origin, goal radius, ends), so scores there are not comparable"
 )
 WALK_ROWS = 1_000_000
+DRAWN = "stacq/maze@"  # what the name of walks in a maze from a file begins with
 
 
 def _locomotion(body: str, quality: str, version: int) -> DatasetInfo:
@@ -188,10 +189,13 @@ _BY_FILE = {Path(info.remote).stem: info.name for info in DATASETS.values() if i
 def find(name: str) -> DatasetInfo:
     """The entry of that name; an unknown name is answered with the nearest ones.
 
-    Regenerated sets of another size or seed have the name that `recipe` gives them.
+    The mazes of the package are known by their own names too. Regenerated sets of another size or seed have the name
+    that `recipe` gives them.
     """
     if name in DATASETS:
         return DATASETS[name]
+    if (shipped := f"stacq/maze-{name}-v0") in DATASETS:
+        return DATASETS[shipped]
     if variant := re.fullmatch(r"(stacq/.+?)(?:@([0-9]{1,20}))?(?:\+seed([0-9]{1,20}))?", name):
         base, size, seed = variant.groups()
         if base in DATASETS:
@@ -278,7 +282,9 @@ def task_of(name: str) -> Task | None:
 
 
 def family_of(name: str) -> Family | Literal[""]:
-    """The kind of task behind a name that `task_of` knows; empty for other data."""
+    """The kind of task behind a name that `task_of` knows, or of walks in a maze from a file; empty for other data."""
+    if name.startswith(DRAWN):
+        return "plane-maze"
     task = task_of(name)
     return "" if task is None else task.family
 

@@ -11,6 +11,7 @@ be traced and batched, NumPy arrays never import JAX, which worker processes mus
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from numpy.typing import ArrayLike
 from stacq.core.errors import InputError
 from stacq.core.types import Array, Bools, Float32s, Float64s, Floats, Ints
 from stacq.envs.bodies import ARENAS
-from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, WALL, Cell, Maze, load, shipped
+from stacq.tabular.maze import GOAL_REWARD, MOVE_REWARD, WALL, Cell, Maze, load, read, shipped
 
 
 def _gymnasium() -> Any:
@@ -37,6 +38,7 @@ gymnasium = _gymnasium()
 MAX_STEP = 0.9  # cells along each axis; below 1 a step crosses at most one border of cells along each
 MARGIN = 1e-3  # how far from a wall a blocked point stops: well above the rounding of float32
 TIME_LIMIT = 100  # from every data cell of the shipped mazes there is a way to the goal of at most 22 moves
+STEPS_PER_SIDE = 5  # of the limit in a larger maze: 100 where width and height are 10
 START_SPREAD = 0.25  # episodes begin up to this far from a cell's centre, along each axis
 
 
@@ -100,6 +102,11 @@ def _is_solid(xp: Any, solid: Bools, x: Any, y: Any) -> Any:
     return xp.asarray(solid)[x.astype(xp.int32) + 1, y.astype(xp.int32) + 1]
 
 
+def time_limit(maze: Maze) -> int:
+    """Steps after which an episode is over."""
+    return max(TIME_LIMIT, STEPS_PER_SIDE * (maze.width + maze.height))
+
+
 def data_cells(maze: Maze) -> tuple[Cell, ...]:
     """The cells that a trajectory left or arrived at, in the order of first visits; the goal is one if reached."""
     return tuple(dict.fromkeys(cell for cells in maze.trajectories for cell in cells))
@@ -125,14 +132,14 @@ class Rollouts:
         return self.positions[: self.steps[index] + 1, index]
 
 
-def success_by_cell(policy: Callable[[Float32s], Floats], maze: Maze, *, limit: int = TIME_LIMIT) -> Rollouts:
+def success_by_cell(policy: Callable[[Float32s], Floats], maze: Maze, *, limit: int | None = None) -> Rollouts:
     """Follow a policy, [N, 2] positions to [N, 2] actions, from the centre of every data cell at once."""
     layout, cells = layout_of(maze), data_cells(maze)
     position = centres(cells)
     running = np.array([cell != maze.goal for cell in cells])
     steps, returns = np.zeros(len(cells), dtype=np.int64), np.zeros(len(cells))
     positions = [position]
-    for _ in range(limit):
+    for _ in range(time_limit(maze) if limit is None else limit):
         if not running.any():
             break
         taken = step(layout, position, _checked(policy(position), position.shape))
@@ -205,7 +212,7 @@ class MazeEnv(_Env):  # type: ignore[misc]
         self._starts = [cell for cell in data_cells(self.maze) if cell != self.maze.goal]
         self._np_random = np.random.default_rng()
         self._position = centres(self._starts[0])
-        self._steps = 0
+        self._steps, self._limit = 0, time_limit(self.maze)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -222,7 +229,7 @@ class MazeEnv(_Env):  # type: ignore[misc]
         self._position = taken.position
         self._steps += 1
         arrived = bool(taken.arrived)
-        truncated = self._steps >= TIME_LIMIT and not arrived
+        truncated = self._steps >= self._limit and not arrived
         return self._position.copy(), float(taken.reward), arrived, truncated, {"success": arrived}
 
     def render(self) -> Array | None:
@@ -249,16 +256,26 @@ class MazeEnv(_Env):  # type: ignore[misc]
 
 
 ENV_IDS = {f"stacq/Maze-{name}-v0": name for name in shipped()}
+DRAWN = "stacq/Maze@"
+"""What the id of a maze from a file begins with; the path follows."""
+
+
+def maze_of(env_id: str) -> Maze | None:
+    """The maze behind an id, if it is one of ours in the plane."""
+    if env_id.startswith(DRAWN):
+        return read(Path(env_id.removeprefix(DRAWN)))
+    return load(ENV_IDS[env_id]) if env_id in ENV_IDS else None
 
 
 def make(env_id: str, **options: Any) -> Any:
-    """A registered maze; through Gymnasium where that is installed."""
-    if env_id not in ENV_IDS:
+    """A registered maze, through Gymnasium where that is installed, or one from a file."""
+    maze = maze_of(env_id)
+    if maze is None:
         raise InputError("no such environment", where=env_id, expected=" or ".join((*ENV_IDS, *ARENAS)))
-    if gymnasium is not None:
+    if gymnasium is not None and env_id in ENV_IDS:
         return gymnasium.make(env_id, disable_env_checker=True, **options)
-    env = MazeEnv(ENV_IDS[env_id], **options)
-    env.spec = SimpleNamespace(id=env_id, max_episode_steps=TIME_LIMIT)
+    env = MazeEnv(maze, **options)
+    env.spec = SimpleNamespace(id=env_id, max_episode_steps=time_limit(maze))
     return env
 
 

@@ -9,13 +9,13 @@ from stacq.algos import names
 from stacq.core.errors import InputError
 from stacq.core.files import check_writable
 from stacq.core.printable import printable
-from stacq.core.types import Array, Floats, Infos
+from stacq.core.types import Array, Floats
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.load import load
 from stacq.data.registry import family_of
 from stacq.envs.bodies import ARENAS
-from stacq.envs.maze import ENV_IDS, MAX_STEP, Rollouts, centres, data_cells, success_by_cell
+from stacq.envs.maze import MAX_STEP, Rollouts, centres, data_cells, maze_of, success_by_cell
 from stacq.pipeline.arena_picture import draw_arena
 from stacq.pipeline.options import MAZE, Comparison, Options, Stages
 from stacq.pipeline.plan import Plan, make_plan, short_name
@@ -30,9 +30,9 @@ from stacq.report.statistics import difference
 from stacq.report.tables import plural, spread_text
 from stacq.runs.summary import read_run
 from stacq.runs.trackers import check_logs
+from stacq.tabular.command import sweeps_of
 from stacq.tabular.compare import compare
 from stacq.tabular.maze import Maze
-from stacq.tabular.maze import load as load_maze
 
 MOST_STITCHES = 400  # drawn; a dataset has hundreds of thousands
 ARROWS_PER_CELL = 2  # along each axis
@@ -46,9 +46,9 @@ def compare_methods(
         raise InputError("no methods", where="--algos", expected=f"some of {', '.join(names())}", fix="leave it out")
     check_logs(comparison.log)
     source = comparison.source or MAZE
-    in_maze = family_of(source) == "plane-maze"
-    infos: Infos = "all" if in_maze else ()  # which path a walk follows
-    dataset = load(source, infos=infos, conventions=conventions)
+    dataset = load(source, conventions=conventions)
+    if family_of(dataset.name) == "plane-maze":
+        dataset = load(source, infos="all", conventions=conventions)  # which path a walk follows
     plans = [make_plan(dataset, _options(comparison, method)) for method in comparison.algos]
     check_writable(comparison.out / "page.html")
     reporter.say(_announced(plans, dataset, source))
@@ -90,14 +90,13 @@ def _announced(plans: Sequence[Plan], dataset: Dataset, source: str) -> str:
     methods = " and ".join([", ".join(labels[:-1]), labels[-1]] if len(labels) > 1 else labels)
     what = f"{printable(dataset.name or source)}, {len(dataset):,} rows"
     text = f"{what}: {methods}, {plural(plans[0].options.seeds, 'seed')} each, then one page"
-    if family_of(source) == "plane-maze":
+    if family_of(dataset.name) == "plane-maze":
         return f"{text}; two or three minutes on two cores"
     return f"{text}; every training says how long it will take"
 
 
 def _maze_of(dataset: Dataset) -> Maze | None:
-    name = ENV_IDS.get(dataset.env_id or "")
-    return None if name is None else load_maze(name)
+    return maze_of(dataset.env_id or "")
 
 
 def _picture(
@@ -122,7 +121,7 @@ def draw_maze(dataset: Dataset, maze: Maze, found: Mapping[str, Trained]) -> Maz
     sets = next((trained.sets for trained in found.values() if trained.sets is not None), None)
     typical = {name: _typical(list(trained.policies.values()), everyone[name]) for name, trained in found.items()}
     spots = arrow_places(maze)
-    exact = {result.label: result.reached / result.data_states for result in compare(maze)}
+    exact = {result.label: result.reached / result.data_states for result in compare(maze, sweeps=sweeps_of(maze))}
     return MazePicture(
         rows=maze.rows,
         goal=maze.goal,

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import io
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -34,21 +35,37 @@ SHOWN = ("critic_loss", "actor_loss", "q")  # of the losses, in a line
 PLAIN_SECONDS = 30.0  # between two lines where there is no terminal
 SETTLED = 3  # chunks before a rate is believed: the first one compiles, the next may be a few steps long
 WRONG, NOTICED = 2, 10  # an estimate is given again if it was wrong by this factor, and by more than a few seconds
+LOG_WIDTH = 100  # columns of reports in a log
 LONG = 20 * 60  # seconds; for a longer run, options that make it shorter are printed
 
 
 class ConsoleReporter(Reporter):
-    """Prints every stage on standard output, and progress on standard error."""
+    """Prints every stage on standard output, and progress on standard error.
 
-    def __init__(self, console: Console | None = None) -> None:
+    If it is `brief`, it prints a line for each stage, and the whole reports go to the run's log.
+    """
+
+    def __init__(self, console: Console | None = None, *, brief: bool = False) -> None:
         self.console = console or Console(markup=False)
+        self.brief = brief
         self.display: TrainingDisplay | None = None
+        self._kept = io.StringIO()
+        self._log = Console(file=self._kept, width=LOG_WIDTH) if brief else self.console
 
     def say(self, text: str) -> None:
         if self.display is not None:
             self.display.say(text)
         else:
             self.console.print(text, soft_wrap=True)
+
+    def detail(self, text: str) -> None:
+        if self.brief:
+            self._log.print(text, soft_wrap=True)
+        else:
+            self.say(text)
+
+    def begun(self, plan: Plan) -> None:
+        self.say(announcement(plan))
 
     def concerns(self, dataset: Dataset) -> None:
         """What `stacq data inspect` warns of."""
@@ -62,23 +79,65 @@ class ConsoleReporter(Reporter):
 
     def fitted(self, quality: Quality | Mapping[str, Any], directory: Path) -> None:
         if isinstance(quality, Quality):
-            print_quality(quality, self.console)
+            print_quality(quality, self._log)
         else:
-            print_again(quality, self.console)
+            print_again(quality, self._log)
+        if self.brief:
+            self.say(fitted_line(quality.to_json() if isinstance(quality, Quality) else quality, directory))
 
     def reachable(self, found: Stitching, options: Mapping[str, Any], directory: Path, picture: Path) -> None:
-        print_stitching(found, options, self.console)
-        self.say(f"sets: {directory}\npicture: {picture}")
+        print_stitching(found, options, self._log)
+        self.detail(f"sets: {directory}\npicture: {picture}")
+        if self.brief:
+            self.say(reachable_line(found, directory))
+
+    def diagnostics(self, plan: Plan, directory: Path) -> str:
+        if not self.brief:
+            return ""
+        found = self._kept.getvalue()
+        self._kept.seek(0)
+        self._kept.truncate()
+        return found + describe_plan(plan, directory)
 
     @contextlib.contextmanager
     def training(self, plan: Plan, directory: Path) -> Iterator[Listener]:
-        self.say(describe_plan(plan, directory))
+        if self.brief:
+            self.say(f"run directory: {directory} (settings and reports in its log.txt)")
+        else:
+            self.say(describe_plan(plan, directory))
         with TrainingDisplay(plan, self.console) as self.display:
             yield self.display.update
         self.display = None
 
     def result(self, plan: Plan, trained: Trained) -> None:
         self.say(describe_result(plan, trained))
+
+
+def announcement(plan: Plan) -> str:
+    """One line before anything begins: data, method, amount, and what comes before the training."""
+    schedule, phases = plan.schedule, plan.algorithm.phases(plan.config)
+    steps = " + ".join(f"{phase.steps:,}" for phase in phases)
+    text = f"{printable(plan.dataset.name) or 'the dataset'}, {len(plan.dataset):,} rows: {plan.label}, "
+    text += f"{plural(len(schedule.seeds), 'seed')} of {steps} steps"
+    text += ", after dynamics and reachable sets" if plan.algorithm.needs.reachable else ""
+    scored = f"; scored in {printable(plan.env)} every {schedule.eval_every:,} steps" if plan.env else ""
+    return text + (scored or "; no environment is known, so nothing is scored (--env names one)")
+
+
+def fitted_line(numbers: Mapping[str, Any], directory: Path) -> str:
+    """Dynamics in one line, with the warnings that their report has."""
+    trip = numbers["round_trip"]
+    line = f"dynamics: {trip['recall'][0]:.1%} of true successors pass at epsilon {trip['epsilons'][0]:g}; {directory}"
+    return "\n".join([line, *(f"! {warning}" for warning in numbers["warnings"])])
+
+
+def reachable_line(found: Stitching, directory: Path) -> str:
+    """Reachable sets in one line, with what should worry their user."""
+    line = (
+        f"reachable sets: {found.extra:.3g} states per state beyond its own successor; groups of linked episodes: "
+        f"{found.components_before:,} before, {found.components_after:,} after; {directory}"
+    )
+    return "\n".join([line, *(f"! {warning}" for warning in found.warnings())])
 
 
 def describe_plan(plan: Plan, directory: Path) -> str:

@@ -86,7 +86,7 @@ def _fitted_before(directory: Path, reporter: Reporter) -> Fitted | None:
         before = Dynamics.load(directory)
         if not report["curves"] or not len(before.held_out):
             return None
-        reporter.say(f"fitted before: {directory}")
+        reporter.detail(f"fitted before: {directory}")
         reporter.fitted(report, directory)
     except InputError:
         raise
@@ -98,13 +98,13 @@ def _fitted_before(directory: Path, reporter: Reporter) -> Fitted | None:
 def _fitted(dataset: Dataset, config: FitConfig, recipe: str, directory: Path, reporter: Reporter) -> Fitted:
     check_place(directory, KIND)
     check_writable(directory)
-    reporter.say(f"{config.forward_members} forward and {config.inverse_members} inverse members, {recipe} recipe")
+    reporter.detail(f"{config.forward_members} forward and {config.inverse_members} inverse members, {recipe} recipe")
     with reporter.progress("fitting dynamics", config.max_epochs, "epochs") as update:
         done = fit(dataset, config, on_epoch=lambda curve: update(curve.epoch + 1, kept=curve.epoch == 0))
     quality = measure(done, dataset)
     reporter.fitted(quality, directory)
     done.dynamics.save(directory, _report_files(quality, done.curves))
-    reporter.say(f"dynamics: {directory} (picture: fit.png, numbers: {QUALITY})")
+    reporter.detail(f"dynamics: {directory} (picture: fit.png, numbers: {QUALITY})")
     return Fitted(done.dynamics, directory)
 
 
@@ -129,7 +129,7 @@ def find_reachable(
     check_picture(picture)
     engine = engine or ("cpu" if jax.default_backend() == "cpu" else "gpu")
     with reporter.progress("reachable sets", len(dataset), "states") as update:
-        sets = reachable_sets(dataset, dynamics, config, engine=engine, progress=update, log=reporter.say)
+        sets = reachable_sets(dataset, dynamics, config, engine=engine, progress=update, log=reporter.detail)
     found = stitching(sets, dataset)
     save_figure(draw_stitching(dataset, sets, found), picture)
     reporter.reachable(found, sets.config, directory, picture)

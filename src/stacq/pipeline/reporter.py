@@ -20,6 +20,12 @@ class Reporter:
     def say(self, text: str) -> None:
         """A sentence, a note or a warning."""
 
+    def detail(self, text: str) -> None:
+        """How a stage does its work."""
+
+    def begun(self, plan: Plan) -> None:
+        """Before the first stage: what will be done."""
+
     def concerns(self, dataset: Dataset) -> None:
         """Before anything is learned from the data."""
 
@@ -38,6 +44,10 @@ class Reporter:
     def training(self, plan: Plan, directory: Path) -> Iterator[Listener]:
         """Around the training itself."""
         yield _unheard
+
+    def diagnostics(self, plan: Plan, directory: Path) -> str:
+        """What was found and decided but not shown, for the run's log; it is told once."""
+        return ""
 
     def result(self, plan: Plan, trained: Trained) -> None:
         """What came out."""

@@ -119,6 +119,8 @@ def with_policies(work: Work) -> Work:
             sweep(directory)  # what a kill between the last file's place and the end left
             work.reporter.say(f"trained before: {directory}")
         else:
+            for line in filter(None, work.reporter.diagnostics(plan, directory).splitlines()):
+                run.log(line)
             with work.reporter.training(plan, directory) as listener:
                 _train(work, run, listener)
             write_json(directory / RESULT, result_of(directory))

@@ -53,6 +53,7 @@ def train(
         check_free(Path(out))
     else:
         short_name(plan.dataset)  # refused before hours go into what comes first
+    listener.begun(plan)
     if concerns:
         listener.concerns(plan.dataset)
     keep_compiled()

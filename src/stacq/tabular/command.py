@@ -19,15 +19,14 @@ def maze(file: Path | None = None, steps_reach: int = 1, out: Path | None = None
     because 100 sweeps do not carry the goal's value across a large one.
     """
     from stacq.core.files import check_writable, write_json
-    from stacq.tabular.compare import PAPER_SWEEPS, compare
+    from stacq.tabular.compare import compare
     from stacq.tabular.figures import draw
-    from stacq.tabular.maze import shipped
     from stacq.tabular.reach import MOST_STEPS
 
     if not 1 <= steps_reach <= MOST_STEPS:
         raise InputError(f"--steps-reach {steps_reach}", expected=f"a whole number from 1 to {MOST_STEPS}")
     layout = _load(file)
-    sweeps = PAPER_SWEEPS if layout.name in shipped() else None
+    sweeps = sweeps_of(layout)
     folder = out or Path("maze")
     check_writable(folder / "maze.png")
     results = compare(layout, steps_reach, sweeps)
@@ -36,6 +35,14 @@ def maze(file: Path | None = None, steps_reach: int = 1, out: Path | None = None
     write_json(folder / "summary.json", summary)
     _print(summary, folder)
     return summary
+
+
+def sweeps_of(layout: "Maze") -> int | None:
+    """The published number for the shipped mazes; None, until nothing changes, for others."""
+    from stacq.tabular.compare import PAPER_SWEEPS
+    from stacq.tabular.maze import shipped
+
+    return PAPER_SWEEPS if layout.name in shipped() else None
 
 
 def _load(file: Path | None) -> "Maze":

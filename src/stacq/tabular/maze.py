@@ -21,7 +21,7 @@ from typing import NoReturn
 import numpy as np
 
 from stacq.core.errors import InputError
-from stacq.core.reading import read_text
+from stacq.core.reading import read_start, read_text
 from stacq.tabular.mdp import MDP, NOWHERE, BoolArray, Dataset, logged
 
 FREE, WALL, GOAL = ".", "#", "*"
@@ -79,6 +79,17 @@ def read(path: Path) -> Maze:
         raise InputError(f"cannot read: {error.strerror}", where=path, fix="check the path") from error
     except UnicodeDecodeError as error:
         raise InputError("not a text file", where=path, expected="UTF-8 text") from error
+
+
+def is_drawing(path: Path) -> bool:
+    """Whether a file begins as a maze does: with a line of nothing but its cells, after comments."""
+    try:
+        start = read_start(path, 1 << 16).decode("utf-8-sig", errors="replace")
+    except OSError:
+        return False
+    lines = (line.strip() for line in start.splitlines())
+    first = next((line for line in lines if line and not line.startswith(";")), "")
+    return bool(first) and set(first) <= {FREE, WALL, GOAL}
 
 
 def parse(text: str, name: str) -> Maze:
