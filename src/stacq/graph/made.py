@@ -1,7 +1,7 @@
 """From a dataset to the actions that its rows should have taken: a stage of its own, kept in the cache."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from stacq.graph.solve import Problem, Solved, solve, weights
 from stacq.graph.usual import Steps, Usual, usual
 
 KIND, FACTS = "graph", "facts.json"
+SHOWN = 300  # steps of an episode
 FORMAT = 1  # of the computation: what it changes in the arrays makes another one
 Say = Callable[[str], None]
 
@@ -95,7 +96,8 @@ def solved_graph(dataset: Dataset, config: GraphConfig) -> tuple[Graph, GraphFac
         {},
     )
     facts = facts_of(graph, (steps, edges, found), (noise, prices, solved), config)
-    return Graph(graph.action, graph.value, graph.best, graph.lent, facts.to_json()), facts
+    told = {**facts.to_json(), "episode": along(dataset, graph, found)}
+    return replace(graph, facts=told), facts
 
 
 def problem_of(edges: Edges, steps: Steps, found: Usual, prices: Prices, config: GraphConfig) -> Problem:
@@ -152,3 +154,15 @@ def facts_of(
         residual=solved.residual,
         bound=solved.bound,
     )
+
+
+def along(dataset: Dataset, graph: Graph, found: Usual) -> Mapping[str, Any]:
+    """Values along the episode of median return, and where another row's action is preferred."""
+    middle = int(np.argsort(dataset.returns, kind="stable")[dataset.episodes // 2])
+    every = np.arange(len(dataset))[dataset.episode(middle)]
+    rows = every[np.unique(np.linspace(0, len(every) - 1, min(SHOWN, len(every))).astype(np.int64))]
+    return {
+        "value": np.round(graph.value[rows], 3).tolist(),
+        "usual": np.round(found.value[rows], 3).tolist(),
+        "moved": (graph.best[rows] != rows).tolist(),
+    }
