@@ -11,7 +11,7 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "stacq"
 LAYERS = (
     *("core", "tabular", "envs", "nn", "policies", "data", "evaluation", "runs", "shipping"),
-    *("dynamics", "reach", "stitch", "algos", "training", "report", "pipeline", "study", "cli"),
+    *("dynamics", "reach", "stitch", "graph", "algos", "training", "report", "pipeline", "study", "cli"),
 )
 AT_THE_TOP = {"__init__.py", "__main__.py", "py.typed"}
 WITHOUT_JAX = (

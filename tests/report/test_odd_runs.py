@@ -52,6 +52,23 @@ FILES: dict[str, dict[str, Any]] = {
         "single_member_error": [0.1, 0.3],
         "persistence_error": [0.4, 0.5],
     },
+    "prepared.json": {
+        "rows": 9,
+        "neighbours": 3,
+        "reach": 0.4,
+        "recall": 1.0,
+        "slope": 2.0,
+        "temperature": 0.5,
+        "moved": 0.3,
+        "longest": 4,
+        "value": 3.0,
+        "usual_value": 2.0,
+        "largest": 5.0,
+        "limit": 9.0,
+        "bound": 0.001,
+        "warnings": ["near rows are far"],
+        "episode": {"value": [3.0, 4.0], "usual": [2.0, 2.5], "moved": [True, False]},
+    },
 }
 TRAINING = [{"step": s, "seed": k, "critic_loss": 0.1 * s, "q": 2.0, "time": 1.0} for s in STEPS for k in SEEDS]
 SCORED = [

@@ -25,6 +25,7 @@ BUILT_IN = {
     "mbts": "stacq.algos.mbts",
     "diffuser": "stacq.algos.diffuser",
     "rambo": "stacq.algos.rambo",
+    "graph-scql": "stacq.algos.graph_scql",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 

@@ -87,6 +87,8 @@ class Needs:
     """(dataset, space, config, say): arrays computed once from the whole data, which updates read in `world.prepared`.
 
     Actions and states in them are as the updates see them only if they are scaled here."""
+    facts: Callable[[Dataset, Any], Mapping[str, Any]] | None = None
+    """(dataset, config): what a page shows of that, once it is made."""
 
     @property
     def rounds(self) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 from stacq.core.types import Float64s, Floats, Ints
 from stacq.data.concerns import concerns
 from stacq.data.dataset import Dataset
+from stacq.data.nearness import nearness
 from stacq.data.registry import task_of
 from stacq.data.tasks import Task, normalised_score
 from stacq.data.tours import Tour, tour_of
@@ -93,6 +94,7 @@ class Summary:
     sampled_rows: int
     observation_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
+    nearness: float = float("nan")  # distance of the nearest other episode, in steps
     tour: Tour | None = None  # where the data is of walks through one of D4RL's mazes
     warnings: tuple[str, ...] = ()
 
@@ -134,6 +136,7 @@ def summarise(dataset: Dataset) -> Summary:
             sampled_rows=len(rows),
             observation_names=dataset.observation_names,
             action_names=dataset.action_names,
+            nearness=nearness(dataset),
             tour=tour_of(dataset),
         )
         return replace(summary, warnings=(*concerns(summary, dataset, returns), *dataset.notes))

@@ -48,6 +48,7 @@ class Work:
     fitted: Fitted | None = None
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # files of the run directory
     actions: Float32s | None = None  # that lead to reachable states
+    prepared: Any = None  # what the algorithm computed from the whole data
     trained: Trained | None = None
 
     @property
@@ -108,6 +109,16 @@ def with_actions(work: Work) -> Work:
     return replace(work, actions=actions)
 
 
+def with_prepared(work: Work) -> Work:
+    """What the algorithm computes from the whole data, and what a page shows of it; a finished run needs none."""
+    plan, needs = work.plan, work.plan.algorithm.needs
+    if needs.prepared is None or (work.directory / RESULT).exists():
+        return work
+    made = needs.prepared(plan.dataset, space_of(plan), plan.config, work.reporter.say)
+    told = {} if needs.facts is None else {"prepared.json": needs.facts(plan.dataset, plan.config)}
+    return replace(work, prepared=made, facts={**work.facts, **told})
+
+
 def with_policies(work: Work) -> Work:
     """Train, evaluate at the same time and sum up; or go on with a run that was stopped, or read a finished one."""
     plan, directory = work.plan, work.directory
@@ -132,7 +143,7 @@ def with_policies(work: Work) -> Work:
 def _train(work: Work, run: Run, listener: Listener) -> None:
     plan = work.plan
     train_seeds(
-        make_task(plan, work.actions, work.reporter.say),
+        make_task(plan, work.actions, work.reporter.say, work.prepared),
         plan.schedule,
         run,
         scoring=plan.scoring,
@@ -142,10 +153,19 @@ def _train(work: Work, run: Run, listener: Listener) -> None:
     )
 
 
-def make_task(plan: Plan, actions: Float32s | None = None, say: Callable[[str], None] = print) -> Task:
-    """Everything on the device."""
-    dataset, prepare = plan.dataset, plan.algorithm.needs.prepared
-    space = Space(plan.normaliser, dataset.action_low.astype(np.float32), dataset.action_high.astype(np.float32))
+def space_of(plan: Plan) -> Space:
+    """Between the outside world and the networks of this plan."""
+    low, high = (bound.astype(np.float32) for bound in (plan.dataset.action_low, plan.dataset.action_high))
+    return Space(plan.normaliser, low, high)
+
+
+def make_task(
+    plan: Plan, actions: Float32s | None = None, say: Callable[[str], None] = print, prepared: Any = None
+) -> Task:
+    """Everything on the device; what the algorithm prepares is made here if it was not before."""
+    dataset, prepare, space = plan.dataset, plan.algorithm.needs.prepared, space_of(plan)
+    if prepared is None and prepare is not None:
+        prepared = prepare(dataset, space, plan.config, say)
     world = make_world(
         dataset,
         plan.normaliser,
@@ -156,9 +176,9 @@ def make_task(plan: Plan, actions: Float32s | None = None, say: Callable[[str], 
         reward_shift=plan.preset.shown.reward_shift,
         every_row=not plan.algorithm.needs.successors,
         precision=plan.options.precision,
-        prepared=None if prepare is None else prepare(dataset, space, plan.config, say),
+        prepared=prepared,
     )
     return Task(plan.algorithm, plan.config, world, space, plan.options.precision)
 
 
-STAGES: tuple[Stage, ...] = (with_dynamics, with_sets, with_data, with_actions, with_policies)
+STAGES: tuple[Stage, ...] = (with_dynamics, with_sets, with_data, with_actions, with_prepared, with_policies)

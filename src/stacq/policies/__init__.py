@@ -6,6 +6,7 @@ Workers that roll out policies import this package and nothing heavier.
 from stacq.policies.chosen import ChosenPolicy as ChosenPolicy
 from stacq.policies.gaussian import GaussianPolicy as GaussianPolicy
 from stacq.policies.mlp import MLPPolicy as MLPPolicy
+from stacq.policies.nearest import NearestPolicy as NearestPolicy
 from stacq.policies.networks import Layers as Layers
 from stacq.policies.planner import PlannerPolicy as PlannerPolicy
 from stacq.policies.policy import Actor as Actor

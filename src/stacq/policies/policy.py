@@ -186,10 +186,10 @@ Builder = Callable[[Mapping[str, Float32s], Mapping[str, Any], Normaliser, tuple
 
 def _builders() -> dict[str, Builder]:
     """How a policy of each kind is made from a file."""
-    from stacq.policies import chosen, gaussian, mlp, planner
+    from stacq.policies import chosen, gaussian, mlp, nearest, planner
 
     kinds = {"mlp": mlp.from_file, "gaussian": gaussian.from_file, "chosen": chosen.from_file}
-    return {**kinds, "planner": planner.from_file}
+    return {**kinds, "planner": planner.from_file, "nearest": nearest.from_file}
 
 
 def space_of(

@@ -15,6 +15,7 @@ from stacq.core.errors import InputError
 from stacq.core.files import write_text
 from stacq.report.page_again import again_section, next_section
 from stacq.report.page_data import MazePicture, Rollout, arranged
+from stacq.report.page_graph import graph_section
 from stacq.report.page_html import Section
 from stacq.report.page_maze import player_data
 from stacq.report.page_maze_sections import data_section, player_section, policies_section, success_section
@@ -90,6 +91,7 @@ def _sections(runs: list[RunSummary], maze: MazePicture | None, slots: dict[str,
         critic_section(runs, slots),
         training_section(runs, slots),
         models_section(runs),
+        graph_section(runs),
         again_section(runs),
         next_section(),
     ]

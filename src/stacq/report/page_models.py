@@ -125,8 +125,8 @@ def _last_promises(run: RunSummary) -> Float64s | None:
 
 def models_section(runs: Sequence[RunSummary]) -> Section | None:
     """How well the dynamics were learned, and what they hold to be reachable."""
-    errors = [card for dataset, found in _unique(runs, "dynamics") if (card := _dynamics_card(dataset, found))]
-    sets = [card for dataset, found in _unique(runs, "reach") if (card := _reach_card(dataset, found))]
+    errors = [card for dataset, found in unique(runs, "dynamics") if (card := _dynamics_card(dataset, found))]
+    sets = [card for dataset, found in unique(runs, "reach") if (card := _reach_card(dataset, found))]
     if not errors and not sets:
         return None
     about_errors = (
@@ -142,7 +142,7 @@ def models_section(runs: Sequence[RunSummary]) -> Section | None:
     return Section("models", "Models", title, blocks(lede(words), grid([*errors, *sets])))
 
 
-def _unique(runs: Sequence[RunSummary], field: str) -> list[tuple[str, Mapping[str, Any]]]:
+def unique(runs: Sequence[RunSummary], field: str) -> list[tuple[str, Mapping[str, Any]]]:
     """Contents of an optional file with their dataset: algorithms that share data share them too."""
     found: dict[tuple[str, str], Mapping[str, Any]] = {}
     for run in runs:

@@ -76,6 +76,8 @@ def _facts(summary: Summary) -> Table:
     table.add_row("ends", ends)
     table.add_row("unknown successors", _share(summary.unknown_successors, summary.rows))
     table.add_row("repeated states", _share(summary.duplicates, summary.rows))
+    if np.isfinite(summary.nearness):
+        table.add_row("nearest other episode", f"{summary.nearness:.2f} of a step away")
     table.add_row("actions at a bound", f"{summary.saturated:.1%} of all entries")
     if summary.tour is not None:
         for label, words in _tour_words(summary.tour).items():

@@ -34,6 +34,7 @@ class RunSummary:
     metrics: Sequence[Mapping[str, Any]] = ()  # lines of training and of evaluation; any key may be missing
     reach: Mapping[str, Any] | None = None
     dynamics: Mapping[str, Any] | None = None
+    prepared: Mapping[str, Any] | None = None  # facts of what the algorithm made from the whole data
     name: str = ""  # of its directory: tells runs of one label apart
     stopped: str = ""  # why it ended early, if its log says so
     wanted: int = 0  # steps that it was to have, as long as it is not finished
@@ -76,6 +77,7 @@ def read_run(directory: Path, label: str | None = None) -> RunSummary:
         metrics=read_metrics(directory) if (directory / "metrics.jsonl").exists() else [],
         reach=_json(directory / "reach.json"),
         dynamics=_json(directory / "dynamics.json"),
+        prepared=_json(directory / "prepared.json"),
         stopped=_stopped(directory / "log.txt"),
         wanted=0 if (directory / RESULT).exists() else _count(run.config.get("total_steps")),
         lost=_seeds((_json(directory / RESULT) or {}).get("lost")),

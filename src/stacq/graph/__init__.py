@@ -1,0 +1,1 @@
+"""State-constrained Q-learning on the logged states themselves: near rows, prices, exact values, chosen actions."""

@@ -1,0 +1,91 @@
+"""What a person should know of a graph before trusting what was learned from it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from stacq.core.types import Bools, Ints
+from stacq.graph.neighbours import NONE
+
+FAR = 1.0  # near rows farther than this many steps are no neighbours
+LOW_RECALL = 0.9
+ENDLESS = -1  # a chain that comes back to where it began
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """Numbers of one graph; values are discounted returns in the data's rewards."""
+
+    rows: int
+    neighbours: int
+    recall: float  # of the search for near rows
+    near: float  # median distance of a lending row
+    step: float  # median distance of a step of the data
+    noise: float  # deviation of the usual advantage
+    temperature: float
+    slope: float  # price of a unit of distance
+    moved: float  # share of rows whose best candidate is another row
+    lent: float  # mean weight of other rows' actions
+    longest: int  # chain of best candidates without an own step; ENDLESS
+    changed: float  # root mean square of the change of actions, which lie in [-1, 1]
+    usual_value: float  # mean value of the logged behaviour
+    value: float  # mean value of the graph
+    largest: float  # of all values
+    limit: float  # the largest value that the data's rewards allow
+    sweeps: int
+    residual: float
+    bound: float
+
+    @property
+    def reach(self) -> float:
+        """How far lending rows are, in steps of the data."""
+        return self.near / self.step if self.step > 0 else 0.0
+
+    def to_json(self) -> Mapping[str, Any]:
+        return asdict(self) | {"reach": self.reach, "warnings": list(self.warnings())}
+
+    def text(self) -> str:
+        """Two lines."""
+        chain = "endless" if self.longest == ENDLESS else f"{self.longest:,} steps"
+        return (
+            f"graph: {self.rows:,} rows, {self.neighbours} neighbours at {self.reach:.2f} of a step "
+            f"(recall {self.recall:.1%}); price {self.slope:.3g} for a unit of distance, temperature "
+            f"{self.temperature:.3g}\n"
+            f"graph: {self.moved:.0%} of the rows prefer another row's action, longest chain without an own step "
+            f"{chain}; mean value {self.value:.1f} (logged behaviour {self.usual_value:.1f}), "
+            f"exact to {self.bound:.1g} after {self.sweeps:,} sweeps"
+        )
+
+    def warnings(self) -> Iterator[str]:
+        """What looks like a failure."""
+        if self.reach > FAR:
+            yield (
+                f"near rows are {self.reach:.1f} steps away: what they did may not be possible here; more rows, or "
+                "fewer dimensions, bring them closer"
+            )
+        if self.largest > self.limit * (1 + 1e-6) + self.bound:
+            yield (
+                f"values reach {self.largest:.0f}, and no return can be above {self.limit:.0f}: luck is taken for "
+                "skill; a higher price, or a larger spread, helps"
+            )
+        if self.recall < LOW_RECALL:
+            yield f"the search found {self.recall:.0%} of the nearest rows"
+
+
+def longest_chain(lends: Bools, towards: Ints) -> int:
+    """The longest run of rows that borrow, each led on to by the one before; ENDLESS where a run is a circle.
+
+    By doubling: after k rounds `run` is the length of the run from every row, up to 2^k, and `place` is where it ends.
+    """
+    run, place = lends.astype(np.int64), np.where(lends & (towards != NONE), towards, NONE)
+    size = 1
+    while size <= len(lends):
+        full = (run == size) & (place != NONE)
+        if not full.any():
+            return int(run.max(initial=0))
+        ahead = np.maximum(place, 0)
+        run, place = run + np.where(full, run[ahead], 0), np.where(full, place[ahead], NONE)
+        size *= 2
+    return ENDLESS if int(run.max(initial=0)) > len(lends) else int(run.max(initial=0))
