@@ -56,7 +56,7 @@ def page_text(
     runs: Sequence[RunSummary], *, title: str, maze: MazePicture | None = None, first: Sequence[Section] = ()
 ) -> str:
     """The page as text."""
-    if not runs and maze is None:
+    if not runs and maze is None and not first:
         raise InputError("no runs", where="report", expected="at least one run", fix="give one or more run directories")
     shown = arranged(runs)
     slots = palette(dict.fromkeys(_maze_labels(maze) if maze else (), "") | {run.label: run.algorithm for run in shown})
