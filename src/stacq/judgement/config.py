@@ -18,9 +18,9 @@ class FQEConfig:
 
     members: int = 4
     hidden: tuple[int, ...] = (128, 128)
-    steps: int = 3_000  # for every policy
-    first_steps: int = 9_000  # once, for the data's own actions: where every policy's critics begin
-    batch: int = 256
+    steps: int = 2_500  # for every policy
+    first_steps: int = 7_500  # once, for the data's own actions: where every policy's critics begin
+    batch: int = 128
     learning_rate: float = 1e-3  # falls to zero along a cosine
     tau: float = 0.05
 
