@@ -29,15 +29,13 @@ class Judge:
     STOPPED: ClassVar[str] = "fitted dynamics are kept; nothing else was written"
 
     def run(self) -> None:
-        from stacq.core.terminal import Console
         from stacq.pipeline.console import ConsoleReporter
         from stacq.pipeline.judge import PAGE, judge
-        from stacq.report.judge_text import print_judgement
 
         if not self.runs:
             fix = "name run directories or policy files"
             raise InputError("no policy was named", where="stacq judge", expected="at least one", fix=fix)
-        report = judge(
+        judge(
             self.runs,
             self.data,
             self.options,
@@ -46,5 +44,4 @@ class Judge:
             conventions=self.bounds.conventions,
             reporter=ConsoleReporter(),
         )
-        print_judgement(report, Console(markup=False))
         tell(f"page: {self.out / PAGE}")

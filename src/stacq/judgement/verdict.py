@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 Word = Literal["better", "as good", "worse", "not judged"]
 FAR = 0.5  # share of proposed actions beyond the data from which nothing can be said for a policy
 LEAST_TRUST = 0.1  # of the discount's own horizon: models that give up sooner have said nothing
-CHANCE = {4: 1.00, 5: 0.90, 6: 0.83, 7: 0.75, 8: 0.74, 9: 0.68, 10: 0.65, 11: 0.62, 12: 0.59, 16: 0.51, 20: 0.45}
+CHANCE = {5: 1.00, 6: 0.89, 7: 0.79, 8: 0.74, 9: 0.70, 10: 0.65, 11: 0.62, 12: 0.59, 16: 0.50, 20: 0.45}
 MANY = max(CHANCE)  # policies from which a rank correlation is worth a word without a warning
 
 
@@ -120,4 +120,4 @@ def chance_note(count: int) -> str:
     if not known:
         return f"{count} policies: any order of so few may be chance"
     limit = CHANCE[max(known)]
-    return f"{count} policies: a ranking by chance alone has a correlation of {limit:.2f} with the truth at 5 percent"
+    return f"{count} policies: a rank correlation of {limit:.2f} with the truth is still chance at 5 percent"

@@ -69,7 +69,20 @@ def judge_candidates(
         dynamics = _dynamics(dataset, None if dynamics is None else Path(dynamics), reporter)
     elif (made_from := dynamics.parents.get("dataset", dataset.fingerprint)) != dataset.fingerprint:
         reporter.say(f"note: these dynamics were fitted to other data (hash {made_from[:12]})")
-    return judged(dataset, candidates, dynamics, config, say=reporter.say)
+    report = judged(dataset, candidates, dynamics, config, say=reporter.say)
+    reporter.judged(report)
+    return report
+
+
+def judge_trained(
+    dataset: Dataset, runs: Sequence[Path], dynamics: Dynamics | None, reporter: Reporter
+) -> Report | None:
+    """The policies that were trained just now; None, with the reason, where the data cannot judge them."""
+    try:
+        return judge_candidates(dataset, candidates_from(runs), dynamics=dynamics, reporter=reporter)
+    except InputError as error:
+        reporter.say(f"! the policies are not judged: {error.problem}")
+        return None
 
 
 def write_judgement(out: Path, report: Report, runs: Sequence[RunSummary]) -> Path:

@@ -22,7 +22,7 @@ from stacq.report.page_models import critic_section, models_section, training_se
 from stacq.report.page_results import results_section
 from stacq.report.page_sections import comparison_section, curves_section, facts, headline
 from stacq.report.page_svg import Markup, el, join, palette
-from stacq.runs.summary import Aggregate, Curve, RunSummary, aggregate, curve, read_run
+from stacq.runs.summary import Aggregate, Curve, RunSummary, aggregate, curve, nothing_to_stitch, read_run
 
 __all__ = [
     "Aggregate",
@@ -108,6 +108,7 @@ def _header(title: str, runs: list[RunSummary], maze: MazePicture | None, sectio
             el("p", "State-constrained offline reinforcement learning", class_="kicker"),
             el("h1", title),
             el("p", sentence, class_="result") if sentence else None,
+            el("p", unstitched, class_="note") if (unstitched := nothing_to_stitch(runs)) else None,
             facts(runs, maze),
         ),
         el("nav", el("ul", *links), aria_label="Sections"),
