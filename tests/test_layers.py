@@ -11,12 +11,13 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "stacq"
 LAYERS = (
     *("core", "tabular", "envs", "nn", "policies", "data", "evaluation", "runs", "shipping"),
-    *("dynamics", "reach", "stitch", "graph", "algos", "training", "report", "pipeline", "study", "cli"),
+    *("dynamics", "reach", "stitch", "graph", "algos", "training", "judgement", "report", "pipeline", "study", "cli"),
 )
 AT_THE_TOP = {"__init__.py", "__main__.py", "py.typed"}
 WITHOUT_JAX = (
     *("stacq", "stacq.core.workers", "stacq.evaluation.rollouts", "stacq.policies", "stacq.data.load"),
-    *("stacq.runs.summary", "stacq.algos", "stacq.pipeline.options", "stacq.study.run", "stacq.cli"),
+    *("stacq.runs.summary", "stacq.algos", "stacq.pipeline.options", "stacq.study.run"),
+    *("stacq.judgement.config", "stacq.cli"),
 )
 
 

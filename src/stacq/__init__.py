@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from stacq.evaluation.recording import rollout as rollout
     from stacq.evaluation.records import EpisodeRecord as EpisodeRecord
     from stacq.evaluation.rollouts import evaluate as evaluate
+    from stacq.judgement.config import JudgeConfig as JudgeConfig
     from stacq.pipeline.console import ConsoleReporter as ConsoleReporter
+    from stacq.pipeline.judge import judge as judge
     from stacq.pipeline.options import Options as Options
     from stacq.pipeline.options import Stages as Stages
     from stacq.pipeline.reporter import Reporter as Reporter
@@ -45,6 +47,7 @@ _HOMES = {
     "Dynamics": "stacq.dynamics.models",
     "EpisodeRecord": "stacq.evaluation.records",
     "InputError": "stacq.core.errors",
+    "JudgeConfig": "stacq.judgement.config",
     "Normaliser": "stacq.core.normaliser",
     "Options": "stacq.pipeline.options",
     "Policy": "stacq.policies",
@@ -55,6 +58,7 @@ _HOMES = {
     "export": "stacq.shipping.export",
     "from_arrays": "stacq.data.border",
     "generate": "stacq.data.generate",
+    "judge": "stacq.pipeline.judge",
     "load": "stacq.data.load",
     "reachable_sets": "stacq.reach.build",
     "register": "stacq.algos",

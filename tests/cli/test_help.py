@@ -52,7 +52,8 @@ def test_steps_are_those_of_the_presets(told: dict[str, str]) -> None:
 
 
 def test_evaluations_are_those_of_the_presets(told: dict[str, str]) -> None:
-    of_bodies = {preset("bc", name, small=True).evaluations for name in ("antmaze-umaze-v2", "stacq/pointmaze-umaze-v0")}
+    bodies = ("antmaze-umaze-v2", "stacq/pointmaze-umaze-v0")
+    of_bodies = {preset("bc", name, small=True).evaluations for name in bodies}
     usual = {preset("stacq").evaluations, FEW_EVALUATIONS, LEAST_EVERY}
     assert numbers(told["train --eval-every"]) == usual | of_bodies
     assert {preset("bc", small=True).evaluations, preset("bc", MAZE).evaluations} == {FEW_EVALUATIONS}

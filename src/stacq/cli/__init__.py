@@ -14,6 +14,7 @@ import tyro
 from tyro.conf import subcommand
 
 from stacq.cli.data import Data, DataVerb
+from stacq.cli.judge import Judge
 from stacq.cli.learn import DynamicsGroup, FitDynamics, Reach, RunAll, Study, Train
 from stacq.cli.misplaced import check_options
 from stacq.cli.ship import Export
@@ -27,6 +28,7 @@ Verb = (
     | Annotated[Study, subcommand("study")]
     | Annotated[Evaluate, subcommand("evaluate")]
     | Annotated[ReportPage, subcommand("report")]
+    | Annotated[Judge, subcommand("judge")]
     | Annotated[Export, subcommand("export")]
     | Annotated[Algorithms, subcommand("algos")]
     | Annotated[Maze, subcommand("maze")]

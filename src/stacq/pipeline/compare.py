@@ -16,7 +16,10 @@ from stacq.data.load import load
 from stacq.data.registry import family_of
 from stacq.envs.bodies import ARENAS
 from stacq.envs.maze import MAX_STEP, Rollouts, centres, data_cells, maze_of, success_by_cell
+from stacq.judgement.verdict import Report as Judged
 from stacq.pipeline.arena_picture import draw_arena
+from stacq.pipeline.judge import judge_trained
+from stacq.pipeline.models import made_dynamics
 from stacq.pipeline.options import MAZE, Comparison, Options, Stages
 from stacq.pipeline.plan import Plan, make_plan, short_name
 from stacq.pipeline.reporter import Reporter
@@ -26,9 +29,10 @@ from stacq.policies import Policy
 from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets
 from stacq.report.page import MazePicture, Rollout, write_page
+from stacq.report.page_judge import judge_section
 from stacq.report.statistics import difference
 from stacq.report.tables import plural, spread_text
-from stacq.runs.summary import read_run
+from stacq.runs.summary import nothing_to_stitch, read_run
 from stacq.runs.trackers import check_logs
 from stacq.tabular.command import sweeps_of
 from stacq.tabular.compare import compare
@@ -73,9 +77,32 @@ def compare_methods(
     if picture is not None and maze is not None:
         reporter.say(success_text(picture))
     runs = [read_run(trained.directory) for trained in found.values()]
-    page = write_page(comparison.out / f"{short_name(dataset)}.html", runs, title=_title(dataset, maze), maze=picture)
+    report = _judged(dataset, plans, found, stages, comparison, reporter)
+    first = [] if report is None else [judge_section(report)]
+    place = comparison.out / f"{short_name(dataset)}.html"
+    page = write_page(place, runs, title=_title(dataset, maze), maze=picture, first=first)
+    if unstitched := nothing_to_stitch(runs):
+        reporter.say(unstitched)
     reporter.say(f"page: {page}")
     return page
+
+
+def _judged(
+    dataset: Dataset,
+    plans: Sequence[Plan],
+    found: Mapping[str, Trained],
+    stages: Stages,
+    comparison: Comparison,
+    reporter: Reporter,
+) -> Judged | None:
+    """Where nothing could be scored: what the policies are worth by the data alone, with the models of the training."""
+    if any(plan.env for plan in plans):
+        return None
+    modelled = any(plan.algorithm.needs.reachable for plan in plans)
+    dynamics = made_dynamics(dataset, stages, small=not comparison.full, reporter=Reporter()) if modelled else None
+    reporter.say("no environment is known: judging the policies by the data alone")
+    directories = [trained.directory for trained in found.values()]
+    return judge_trained(dataset, directories, None if dynamics is None else dynamics.dynamics, reporter)
 
 
 def _options(comparison: Comparison, method: str) -> Options:

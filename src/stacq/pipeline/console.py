@@ -17,6 +17,7 @@ from stacq.core.progress import Update, on_terminal, progress, tell
 from stacq.core.terminal import Console
 from stacq.data.dataset import Dataset
 from stacq.data.inspect import summarise
+from stacq.judgement.verdict import Report as Judged
 from stacq.nn.precision import precision_text
 from stacq.pipeline.options import setting_text
 from stacq.pipeline.plan import Plan
@@ -25,10 +26,12 @@ from stacq.pipeline.trained import Trained
 from stacq.reach.quality_facts import Quality
 from stacq.reach.stitching import Stitching
 from stacq.report.dynamics_text import print_again, print_quality
+from stacq.report.judge_text import print_judgement
 from stacq.report.reach_text import print_stitching
 from stacq.report.statistics import is_pair
 from stacq.report.tables import plural, spread_text
 from stacq.runs.finished import lost_text
+from stacq.runs.summary import nothing_to_stitch, read_run
 from stacq.training.pace import Listener, Report
 
 SHOWN = ("critic_loss", "actor_loss", "q")  # of the losses, in a line
@@ -112,6 +115,9 @@ class ConsoleReporter(Reporter):
     def result(self, plan: Plan, trained: Trained) -> None:
         self.say(describe_result(plan, trained))
 
+    def judged(self, report: Judged) -> None:
+        print_judgement(report, self.console)
+
 
 def announcement(plan: Plan) -> str:
     """One line before anything begins: data, method, amount, and what comes before the training."""
@@ -175,7 +181,8 @@ def describe_result(plan: Plan, trained: Trained) -> str:
     """The final policies' scores with their interval; other statistics are named for what they are."""
     result = trained.result
     lost = lost_text(result.get("lost", []), len(plan.schedule.seeds))
-    warning = [lost] if lost else []
+    stitched = nothing_to_stitch([read_run(trained.directory)])
+    warning = [text for text in (lost, f"! {stitched}" if stitched else "") if text]
     if result.get("final") is None:
         return "\n".join([*warning, f"policies: {trained.directory / 'policies'}"])
     final = np.array(result["final"])

@@ -7,6 +7,7 @@ from typing import Any
 
 from stacq.core.progress import Update
 from stacq.data.dataset import Dataset
+from stacq.judgement.verdict import Report as Judged
 from stacq.pipeline.plan import Plan
 from stacq.pipeline.trained import Trained
 from stacq.reach.quality_facts import Quality
@@ -51,6 +52,9 @@ class Reporter:
 
     def result(self, plan: Plan, trained: Trained) -> None:
         """What came out."""
+
+    def judged(self, report: Judged) -> None:
+        """What policies are worth by the data alone."""
 
 
 def _unseen(done: int, total: int | None = None, *, kept: bool = False, phase: str = "") -> None:

@@ -23,7 +23,7 @@ from stacq.report.page_models import critic_section, models_section, training_se
 from stacq.report.page_results import results_section
 from stacq.report.page_sections import comparison_section, curves_section, facts, headline
 from stacq.report.page_svg import Markup, el, join, palette
-from stacq.runs.summary import Aggregate, Curve, RunSummary, aggregate, curve, read_run
+from stacq.runs.summary import Aggregate, Curve, RunSummary, aggregate, curve, nothing_to_stitch, read_run
 
 __all__ = [
     "Aggregate",
@@ -57,7 +57,7 @@ def page_text(
     runs: Sequence[RunSummary], *, title: str, maze: MazePicture | None = None, first: Sequence[Section] = ()
 ) -> str:
     """The page as text."""
-    if not runs and maze is None:
+    if not runs and maze is None and not first:
         raise InputError("no runs", where="report", expected="at least one run", fix="give one or more run directories")
     shown = arranged(runs)
     slots = palette(dict.fromkeys(_maze_labels(maze) if maze else (), "") | {run.label: run.algorithm for run in shown})
@@ -110,6 +110,7 @@ def _header(title: str, runs: list[RunSummary], maze: MazePicture | None, sectio
             el("p", "State-constrained offline reinforcement learning", class_="kicker"),
             el("h1", title),
             el("p", sentence, class_="result") if sentence else None,
+            el("p", unstitched, class_="note") if (unstitched := nothing_to_stitch(runs)) else None,
             facts(runs, maze),
         ),
         el("nav", el("ul", *links), aria_label="Sections"),

@@ -175,6 +175,21 @@ def _is_whole(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def nothing_to_stitch(runs: Sequence[RunSummary]) -> str:
+    """A sentence about runs whose reachable sets hold the own successors alone, unless that was asked for."""
+    found = [
+        run.label
+        for run in runs
+        if run.reach and finite(run.reach.get("extra_per_state")) == 0 and not run.config.get("own_only")
+    ]
+    if not found:
+        return ""
+    return (
+        f"{' and '.join(dict.fromkeys(found))} had nothing to stitch: no state reaches anything but its own successor, "
+        "so the training saw the recorded steps alone. More data, or `--criterion calibrated`, may join some."
+    )
+
+
 def finite(value: object) -> float:
     """A number from a file, NaN for whatever is none."""
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else math.nan

@@ -1,0 +1,1 @@
+"""What a policy is worth, from recorded data alone: values with intervals, verdicts, a recommendation."""
