@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, get_args
 
 from stacq.core.errors import InputError, check_choice
+from stacq.core.reading import read_text
 
 Log = Literal["tensorboard", "wandb"]
 PROJECT = "stacq"  # of W&B, where WANDB_PROJECT names no other
@@ -56,12 +57,12 @@ class WandbRun:
     """
 
     def __init__(self, directory: Path, config: Mapping[str, Any]) -> None:
-        beginning = (directory / "environment.json").read_bytes() + directory.name.encode()
+        beginning = read_text(directory / "environment.json") + directory.name
         wandb = _package("wandb")
         try:
             self._run = wandb.init(
                 project=os.environ.get("WANDB_PROJECT", PROJECT),
-                id=hashlib.sha256(beginning).hexdigest()[:16],
+                id=hashlib.sha256(beginning.encode("utf-8", "replace")).hexdigest()[:16],
                 name=directory.name,
                 resume="allow",
                 config=dict(config),
