@@ -37,7 +37,7 @@ def test_the_guides_algorithm_trains_and_is_reported(tmp_path: Path) -> None:
     (command,) = blocks("sh")[0].splitlines()
     words = command.replace("awr.py", str(tmp_path / "awr.py")).split()
     told = run("-m", *words, *SHORT, "--out", tmp_path / "run")
-    assert "training awr (paper)" in told and "final policies" in told
+    assert "Weighted cloning, 2 seeds of 60 steps" in told and "final policies" in told
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n" + in_python.replace(
         "seeds=2", "seeds=2, steps=60, eval_every=20, episodes=2"
     )

@@ -122,6 +122,7 @@ class Algorithm:
     )  # variants by family, "" for any other; else the first of `variants`
     small: Settings = field(default_factory=dict)  # minutes on two cores
     small_in: Mapping[str, Settings] = field(default_factory=dict)  # on top of `small` for data of a family
+    small_shown: Mapping[str, Shown] = field(default_factory=dict)  # instead of `shown`, by family
     maze: Settings = field(default_factory=dict)  # the continuous mazes, tuned there
     evaluations: int | None = None  # at most so many, where acting takes long; else as the preset has it
     counts: tuple[str, ...] = ("steps",)  # fields of Config that say how long the phases are

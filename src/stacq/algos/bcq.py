@@ -176,6 +176,7 @@ ALGORITHM = Algorithm(
     value=value,
     needs=Needs(frozen=True),
     shown=RAW | dict.fromkeys(("antmaze", "pointmaze"), Shown(normalise=False, reward_shift=-1.0)),
+    small_shown={"locomotion": Shown()},
     small={"steps": 100_000, "batch": 64, "hidden": (128, 128), "vae_hidden": (128, 128)},
     maze={"steps": 12_000, "batch": 128, "hidden": (64, 64), "vae_hidden": (64, 64), "tau": 0.05},
 )

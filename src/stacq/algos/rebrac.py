@@ -175,6 +175,7 @@ ALGORITHM = Algorithm(
         "pointmaze": {**RATES, "critic_learning_rate": 3e-4, "beta_actor": 0.003, "beta_critic": 0.001},
         **{name: {"beta_actor": actor, "beta_critic": critic} for name, (actor, critic) in BETAS.items()},
     },
+    small_shown={"locomotion": Shown()},
     small={"steps": 100_000, "batch": 256, "hidden": (128, 128, 128), "beta_actor": 0.1},
     maze={"steps": 12_000, "batch": 128, "hidden": (64, 64), "beta_actor": 2.0, "tau": 0.05},
     calmed_by=("actor_learning_rate", "critic_learning_rate"),

@@ -52,9 +52,10 @@ def preset(algorithm: Algorithm, dataset: str = "", *, variant: str = "paper", s
         **chosen.by_family.get(family, {}),
         **on_top,
     }
+    shown = {**algorithm.shown, **(algorithm.small_shown if small else {})}
     return Preset(
         algorithm.Config(**settings),
-        algorithm.shown.get(family, Shown()),
+        shown.get(family, Shown()),
         (SMALL_EPISODES if small else EPISODES).get(family, Preset.episodes),
         min(usual, algorithm.evaluations or usual),
     )
