@@ -549,7 +549,7 @@ def test_it_shows_in_a_browser(browser: Page, maze_file: Path, width: int, schem
 def test_no_panel_stands_alone_in_a_row_and_what_is_wide_scrolls(browser: Page, maze_file: Path, width: int) -> None:
     browser.open(maze_file, width, 812, "dark")
     rows = browser.value(
-        """[...document.querySelectorAll('.grid, .stage')].map(grid => {
+        """[...document.querySelectorAll('div.grid, .stage')].map(grid => {
              const tops = [...grid.children].map(each => Math.round(each.getBoundingClientRect().top));
              return [...new Set(tops)].map(top => tops.filter(each => each == top).length);
            })"""

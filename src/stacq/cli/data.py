@@ -9,6 +9,7 @@ from tyro.conf import Positional, subcommand
 
 from stacq.cli.shared import Bounds, Stated, tell
 from stacq.core.printable import printable_lines
+from stacq.core.unsaid import Count, Number, Place, Text, Texts
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,9 @@ class Inspect:
     source: Positional[str]
     """A .hdf5, .npz, .csv or .parquet file, a Minari directory, or a name from `stacq data list`. Of a table whose
     columns are not said, a mapping is proposed."""
-    out: Path | None = None
+    out: Place = None
     """Where to draw the picture (.png or .svg); by default in the cache directory."""
-    env: str | None = None
+    env: Text = None
     """Also check that the data fits this Gymnasium environment."""
     bounds: Stated = Bounds()
 
@@ -67,11 +68,11 @@ class Generate:
 
     name: Positional[str]
     """Such as stacq/hopper-medium-v0, or for short hopper-medium, antmaze-umaze or pointmaze-medium-stitch."""
-    size: int | None = None
+    size: Count = None
     """Rows; by default as many as the dataset's usual size."""
     seed: int = 0
     """Another seed gives other data under another name."""
-    workers: int | None = None
+    workers: Count = None
     """Processes; by default one per core. The data does not depend on it."""
     force: bool = False
     """Generate again even if the file is there."""
@@ -93,15 +94,15 @@ class RollOut:
     final policies record a share each, or a shipped policy such as behaviour/hopper-medium."""
     rows: int
     """How many to record."""
-    env: str | None = None
+    env: Text = None
     """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
-    noise: float | None = None
+    noise: Number = None
     """Disturb the policy's mean action by so much of half the action's range (standard deviation). Without it the
     policy acts as it is, a stochastic one by chance."""
     seed: int = 0
-    workers: int | None = None
+    workers: Count = None
     """Processes; by default one per core. The data does not depend on it."""
-    out: Path | None = None
+    out: Place = None
     """The .hdf5 file; by default one in the working directory, called after the policy and the rows."""
     force: bool = False
     """Write over a file that is there."""
@@ -131,9 +132,9 @@ class Download:
 
     name: Positional[str]
     """A D4RL name, such as hopper-medium-v2."""
-    mirrors: tuple[str, ...] | None = None
+    mirrors: Texts = None
     """Addresses to try in order; also STACQ_MIRRORS or config.toml in the cache directory."""
-    sha256: str | None = None
+    sha256: Text = None
     """The checksum that the file must have; so another file than the pinned or published one is accepted."""
     time_limit: float = 14_400.0
     """Seconds after which to stop; what arrived is kept."""
@@ -179,7 +180,7 @@ class Convert:
     target: Positional[str]
     """A path ending in .hdf5, or minari:ID for Minari's local storage. For d3rlpy and TorchRL write .hdf5: they misread
     Minari's format (docs/data.md)."""
-    infos: tuple[str, ...] | None = None
+    infos: Texts = None
     """Per-row extras to take along, such as qpos qvel; all of them if not said, none if the list is empty."""
     force: bool = False
     """Write over a .hdf5 file that is there."""
@@ -201,7 +202,7 @@ class Replay:
 
     source: Positional[str]
     """A file with infos/qpos and infos/qvel, or a name."""
-    env: str | None = None
+    env: Text = None
     """The Gymnasium environment; by default the one that the data names."""
     rows: int = 2000
     """How many rows, spread evenly over the data."""

@@ -1,13 +1,13 @@
 """The verbs that learn: dynamics, reachable sets, policies."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar
 
 from tyro.conf import OmitArgPrefixes, Positional
 
 from stacq.cli.shared import KEPT_RUN, Bounds, Stated, at_hand
 from stacq.core.errors import InputError
+from stacq.core.unsaid import Count, Place
 from stacq.pipeline.options import MAZE, Comparison, Options, RecipeName, Stages
 from stacq.runs.trackers import Log
 from stacq.study.run import Request
@@ -47,9 +47,9 @@ class Train:
     """Regenerate the named dataset first, such as hopper-medium, if it is not in the cache."""
     options: OmitArgPrefixes[Options] = Options()
     stages: OmitArgPrefixes[Stages] = Stages()
-    workers: int | None = None
+    workers: Count = None
     """Processes that evaluate; by default one per core."""
-    out: Path | None = None
+    out: Place = None
     """The run directory; by default one under runs/ that the options name."""
     log: tuple[Log, ...] = ()
     """Send the metrics there too; each needs the extra of its name."""
@@ -81,10 +81,10 @@ class FitDynamics:
     """A file, a Minari directory or id, or a name."""
     preset: RecipeName = "default"
     """The recipe: `default` measured best, `paper` is that of the paper's authors, `small` suits a laptop."""
-    epochs: int | None = None
+    epochs: Count = None
     """Most epochs; by default as the preset says."""
     seed: int = 0
-    out: Path | None = None
+    out: Place = None
     """Directory of the artefact; by default one in the cache."""
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True
@@ -114,7 +114,7 @@ class Reach:
     source: Positional[str]
     """A file, a Minari directory or id, or a name."""
     stages: OmitArgPrefixes[Stages] = Stages()
-    picture: Path | None = None
+    picture: Place = None
     """Where to draw (.png or .svg); by default in the cache directory."""
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True

@@ -8,6 +8,7 @@ from tyro.conf import Positional
 
 from stacq.cli.shared import KEPT, plain, tell
 from stacq.core.errors import InputError
+from stacq.core.unsaid import Count, Place, Text
 from stacq.runs.trackers import Log
 
 
@@ -18,16 +19,16 @@ class Evaluate:
     policy: Positional[str]
     """A policy file (.safetensors), an actor of an .npz file (FILE.npz:TAG), the directory of a training run, whose
     final policies are all scored, or a shipped policy such as behaviour/hopper-medium."""
-    env: str | None = None
+    env: Text = None
     """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
     episodes: int = 10
     seed: int = 0
-    workers: int | None = None
+    workers: Count = None
     """Processes; by default one per core. The records do not depend on it."""
-    dataset: str | None = None
+    dataset: Text = None
     """Name of the dataset the policy comes from, known of training runs: it goes into the records, and scores are made
     with its reference returns."""
-    out: Path | None = None
+    out: Place = None
     """The run directory; by default a new one under runs/."""
     log: tuple[Log, ...] = ()
     """Send the metrics there too; each needs the extra of its name."""
@@ -80,7 +81,7 @@ class Algorithms:
 class Maze:
     """Tabular state-constrained Q-learning on a small maze, with its pictures."""
 
-    file: Positional[Path | None] = None
+    file: Positional[Place] = None
     """A maze file, or a shipped one: `stitching` (the default) or `sparse`."""
     steps_reach: int = 1
     """States reachable within this many steps."""
