@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, subcommand
 
-from stacq.cli.shared import Bounds, Stated, tell
+from stacq.cli.shared import Bounds, Source, Stated, tell
 from stacq.core.printable import printable_lines
 from stacq.core.unsaid import Count, Number, Place, Text, Texts
 
@@ -31,9 +31,8 @@ class List:
 class Inspect:
     """What a dataset holds, printed and drawn, before anyone trains on it."""
 
-    source: Positional[str]
-    """A .hdf5, .npz, .csv or .parquet file, a Minari directory, or a name from `stacq data list`. Of a table whose
-    columns are not said, a mapping is proposed."""
+    source: Source
+    """A file, a Minari directory or id, or a name. Of a table whose columns are not said, a mapping is proposed."""
     out: Place = None
     """Where to draw the picture (.png or .svg); by default in the cache directory."""
     env: Text = None
@@ -90,16 +89,15 @@ class RollOut:
     """Record a dataset with any saved policy in a Gymnasium environment."""
 
     policy: Positional[str]
-    """A policy file (.safetensors), an actor of an .npz file (FILE.npz:TAG), the directory of a training run, whose
-    final policies record a share each, or a shipped policy such as behaviour/hopper-medium."""
+    """A policy file, FILE.npz:TAG, a run (a share for each final policy), or such as behaviour/hopper-medium."""
     rows: int
     """How many to record."""
     env: Text = None
     """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
     noise: Number = None
-    """Disturb the policy's mean action by so much of half the action's range (standard deviation). Without it the
-    policy acts as it is, a stochastic one by chance."""
+    """Standard deviation of noise on the mean action, in half ranges; without it the policy acts as it is."""
     seed: int = 0
+    """Of the starts, the noise, and what a policy draws."""
     workers: Count = None
     """Processes; by default one per core. The data does not depend on it."""
     out: Place = None
@@ -175,11 +173,10 @@ class Download:
 class Convert:
     """Write a dataset in another format: a .hdf5 file in D4RL's layout, or minari:ID."""
 
-    source: Positional[str]
+    source: Source
     """A file, a Minari directory or id, or a name."""
     target: Positional[str]
-    """A path ending in .hdf5, or minari:ID for Minari's local storage. For d3rlpy and TorchRL write .hdf5: they misread
-    Minari's format (docs/data.md)."""
+    """A .hdf5 file, or minari:ID. For d3rlpy and TorchRL write .hdf5: they misread Minari's (docs/data.md)."""
     infos: Texts = None
     """Per-row extras to take along, such as qpos qvel; all of them if not said, none if the list is empty."""
     force: bool = False
@@ -200,7 +197,7 @@ class Replay:
     """Do recorded rows again in a simulator: set their stored states, apply their actions, measure the distance to what
     was recorded."""
 
-    source: Positional[str]
+    source: Source
     """A file with infos/qpos and infos/qvel, or a name."""
     env: Text = None
     """The Gymnasium environment; by default the one that the data names."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import arg
+from tyro.conf import Positional, arg
 
 from stacq.core.printable import printable_lines
 from stacq.core.unsaid import Count, Numbers, Place, Text, Texts
@@ -28,12 +28,10 @@ class Bounds:
     max_episode_steps: Count = None
     """After so many steps a recording was stopped; used only where timeouts are not stored."""
     known_as: Annotated[str | None, arg(name="as", metavar="STR", help_behavior_hint="")] = None
-    """The known dataset that a file is, whatever the file is called: such as antmaze-umaze-v2. What is known of that
-    dataset then holds for the file: environment, reference scores, presets, how episodes follow each other."""
+    """The known dataset that a file is, such as antmaze-umaze-v2: its environment, scores and presets then hold."""
 
     columns: Place = None
-    """Of a table (CSV, Parquet): a TOML file that says what its columns are. `stacq data inspect FILE.csv` proposes
-    one. The options below say the same and come first."""
+    """A TOML file about a table's columns, as `stacq data inspect FILE.csv` proposes; options come before it."""
     episode_column: Text = None
     """A new value in it begins a new recording."""
     time_column: Text = None
@@ -43,8 +41,7 @@ class Bounds:
     action_columns: Texts = None
     """Names, or patterns."""
     reward: Text = None
-    """A column of a table, or for any data a formula such as "-abs(obs_0) - 0.1 * action_0 ** 2"; next(obs_0) is the
-    value in the row after."""
+    """A column of a table, or for any data a formula such as "-abs(next(obs_0)) - 0.1 * action_0 ** 2"."""
     terminal: Text = None
     """A column of a table or a comparison such as "abs(angle) > 0.2": where the task ended."""
     timeout: Text = None
@@ -86,6 +83,7 @@ class Bounds:
 
 
 Stated = Annotated[Bounds, arg(name="")]
+Source = Positional[Annotated[str, arg(metavar="DATASET")]]
 
 
 def at_hand(source: str, generate: bool, workers: int | None) -> str:

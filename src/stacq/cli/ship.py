@@ -28,6 +28,7 @@ class Export:
     observation_names: Texts = None
     """What the dimensions of an observation are called, for whoever reads the file."""
     action_names: Texts = None
+    """The same of an action; by default both are those of the run's data, where it has names."""
     force: bool = False
     """Write over a file that is there."""
 

@@ -29,7 +29,7 @@ class Request:
     """Sizes: `small` for a laptop, `full` as published; by default as the study says."""
     origin: Annotated[Origin | None, arg(name="data", help_behavior_hint="")] = None
     """Whose data: regenerated here (`stacq`), or D4RL's own files (`d4rl`), which must be in the cache."""
-    only: tuple[str, ...] = ()
+    only: Annotated[tuple[str, ...], UNSAID] = ()
     """Words that a cell's dataset and method must hold: `--only hopper td3bc,bc`."""
     seeds: Count = None
     """Of every cell, instead of the study's."""
@@ -47,9 +47,8 @@ class Request:
     """Address of a Ray cluster that runs the jobs, such as auto (needs the ray extra)."""
     gpu: Number = None
     """Share of a GPU for each process on a Ray cluster; by default a sixth where it has any."""
-    store: str = ""
-    """With --ray, where machines share no files: a directory that all of them see, or a place that fsspec knows, such
-    as s3://bucket/folder."""
+    store: Annotated[str, UNSAID] = ""
+    """With --ray: where machines exchange files, a directory that all see or such as s3://bucket/folder."""
     print_commands: bool = False
     """Print a command for each job that is left, for array jobs of a cluster, and run nothing."""
     job: Text = None
