@@ -39,7 +39,7 @@ def told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
 
 def numbers(text: str) -> set[int]:
     """Written in digits, and `a million`; without the default in brackets that the parser adds."""
-    text = text.rpartition(" (default: ")[0].replace("a million", "1,000,000")
+    text = text.partition(" (default: ")[0].replace("a million", "1,000,000")
     return {int(each.replace(",", "")) for each in re.findall(r"\b\d[\d,]*", text)}
 
 

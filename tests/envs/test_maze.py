@@ -447,7 +447,7 @@ def test_a_maze_from_a_file_is_data_and_the_place_where_policies_are_scored(
     assert family_of(dataset.name) == "plane-maze" and set(dataset.infos["path"]) == {0, 1}
     env = make_env(str(dataset.env_id))
     assert env.spec.max_episode_steps == TIME_LIMIT
-    env.reset(options={"cell": (4, 0)})
+    env.reset(options={"cell": (3, 0)})
     assert [env.step(np.array([1.0, 0.0]))[2] for _ in range(2)] == [False, True]
     maze = maze_of(str(dataset.env_id))
     assert maze is not None and maze.rows == (".....*", ".####.")

@@ -20,9 +20,6 @@ def test_settings_as_told_can_be_set(algorithm: str, dataset: str) -> None:
     assert changed(algos.find(algorithm).Config(), tuple(settings_text(config).split())) == config
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(12, "12 seconds"), (150, "2.5 minutes"), (9_000, "2.5 hours"), (216_000, "2.5 days")]
-)
 def test_one_line_says_what_will_happen() -> None:
     text = announcement(plan(options("bc", seeds=2)))
     assert "2 seeds of" in text and "dynamics" not in text and "\n" not in text
@@ -40,6 +37,9 @@ def test_a_brief_reporter_leaves_reports_to_the_log(tmp_path: Path) -> None:
     assert ConsoleReporter(Console(file=told)).diagnostics(chosen, tmp_path) == ""
 
 
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(12, "12 seconds"), (150, "2.5 minutes"), (9_000, "2.5 hours"), (216_000, "2.5 days")]
+)
 def test_durations_are_told_roughly(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 

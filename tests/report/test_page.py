@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -542,6 +543,29 @@ def test_it_shows_in_a_browser(browser: Page, maze_file: Path, width: int, schem
     assert len(np.unique((picture * 255).astype(int).reshape(-1, 3), axis=0)) > 50
     assert browser.value("document.documentElement.scrollWidth") == width
     assert problems(browser) == []
+
+
+@pytest.mark.parametrize("width", [375, 700])
+def test_no_panel_stands_alone_in_a_row_and_what_is_wide_scrolls(browser: Page, maze_file: Path, width: int) -> None:
+    browser.open(maze_file, width, 812, "dark")
+    rows = browser.value(
+        """[...document.querySelectorAll('div.grid, .stage')].map(grid => {
+             const tops = [...grid.children].map(each => Math.round(each.getBoundingClientRect().top));
+             return [...new Set(tops)].map(top => tops.filter(each => each == top).length);
+           })"""
+    )
+    assert rows and all(len(set(found)) == 1 for found in rows)
+    assert browser.value("document.documentElement.scrollWidth") == width
+    scrolls = "e => e.scrollWidth > e.clientWidth && getComputedStyle(e).overflowX == 'auto'"
+    assert browser.value(f"[...document.querySelectorAll('nav ul')].every({scrolls})") or width > 375
+    assert browser.value(f"[...document.querySelectorAll('.scroll')].some({scrolls})")
+
+
+def test_walls_are_darker_than_the_floor() -> None:
+    style = (resources.files("stacq.report") / "page.css").read_text("utf-8")
+    floors, walls = (re.findall(rf"--{name}: #([0-9a-f]{{6}})", style) for name in ("floor", "wall"))
+    light = [[sum(bytes.fromhex(colour)) for colour in found] for found in (floors, walls)]
+    assert len(floors) == 2 and all(wall < floor - 60 for floor, wall in zip(*light, strict=True))
 
 
 def problems(browser: Page) -> list[Any]:

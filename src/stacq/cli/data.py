@@ -7,8 +7,9 @@ from typing import Annotated, ClassVar
 
 from tyro.conf import Positional, subcommand
 
-from stacq.cli.shared import Bounds, Stated, tell
+from stacq.cli.shared import Bounds, Source, Stated, tell
 from stacq.core.printable import printable_lines
+from stacq.core.unsaid import Count, Number, Place, Text, Texts
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,11 @@ class List:
 class Inspect:
     """What a dataset holds, printed and drawn, before anyone trains on it."""
 
-    source: Positional[str]
-    """A .hdf5, .npz, .csv or .parquet file, a Minari directory, or a name from `stacq data list`. Of a table whose
-    columns are not said, a mapping is proposed."""
-    out: Path | None = None
+    source: Source
+    """A file, a Minari directory or id, or a name. Of a table whose columns are not said, a mapping is proposed."""
+    out: Place = None
     """Where to draw the picture (.png or .svg); by default in the cache directory."""
-    env: str | None = None
+    env: Text = None
     """Also check that the data fits this Gymnasium environment."""
     bounds: Stated = Bounds()
 
@@ -67,11 +67,11 @@ class Generate:
 
     name: Positional[str]
     """Such as stacq/hopper-medium-v0, or for short hopper-medium, antmaze-umaze or pointmaze-medium-stitch."""
-    size: int | None = None
+    size: Count = None
     """Rows; by default as many as the dataset's usual size."""
     seed: int = 0
     """Another seed gives other data under another name."""
-    workers: int | None = None
+    workers: Count = None
     """Processes; by default one per core. The data does not depend on it."""
     force: bool = False
     """Generate again even if the file is there."""
@@ -89,19 +89,18 @@ class RollOut:
     """Record a dataset with any saved policy in a Gymnasium environment."""
 
     policy: Positional[str]
-    """A policy file (.safetensors), an actor of an .npz file (FILE.npz:TAG), the directory of a training run, whose
-    final policies record a share each, or a shipped policy such as behaviour/hopper-medium."""
+    """A policy file, FILE.npz:TAG, a run (a share for each final policy), or such as behaviour/hopper-medium."""
     rows: int
     """How many to record."""
-    env: str | None = None
+    env: Text = None
     """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
-    noise: float | None = None
-    """Disturb the policy's mean action by so much of half the action's range (standard deviation). Without it the
-    policy acts as it is, a stochastic one by chance."""
+    noise: Number = None
+    """Standard deviation of noise on the mean action, in half ranges; without it the policy acts as it is."""
     seed: int = 0
-    workers: int | None = None
+    """Of the starts, the noise, and what a policy draws."""
+    workers: Count = None
     """Processes; by default one per core. The data does not depend on it."""
-    out: Path | None = None
+    out: Place = None
     """The .hdf5 file; by default one in the working directory, called after the policy and the rows."""
     force: bool = False
     """Write over a file that is there."""
@@ -131,9 +130,9 @@ class Download:
 
     name: Positional[str]
     """A D4RL name, such as hopper-medium-v2."""
-    mirrors: tuple[str, ...] | None = None
+    mirrors: Texts = None
     """Addresses to try in order; also STACQ_MIRRORS or config.toml in the cache directory."""
-    sha256: str | None = None
+    sha256: Text = None
     """The checksum that the file must have; so another file than the pinned or published one is accepted."""
     time_limit: float = 14_400.0
     """Seconds after which to stop; what arrived is kept."""
@@ -174,12 +173,11 @@ class Download:
 class Convert:
     """Write a dataset in another format: a .hdf5 file in D4RL's layout, or minari:ID."""
 
-    source: Positional[str]
+    source: Source
     """A file, a Minari directory or id, or a name."""
     target: Positional[str]
-    """A path ending in .hdf5, or minari:ID for Minari's local storage. For d3rlpy and TorchRL write .hdf5: they misread
-    Minari's format (docs/data.md)."""
-    infos: tuple[str, ...] | None = None
+    """A .hdf5 file, or minari:ID. For d3rlpy and TorchRL write .hdf5: they misread Minari's (docs/data.md)."""
+    infos: Texts = None
     """Per-row extras to take along, such as qpos qvel; all of them if not said, none if the list is empty."""
     force: bool = False
     """Write over a .hdf5 file that is there."""
@@ -199,9 +197,9 @@ class Replay:
     """Do recorded rows again in a simulator: set their stored states, apply their actions, measure the distance to what
     was recorded."""
 
-    source: Positional[str]
+    source: Source
     """A file with infos/qpos and infos/qvel, or a name."""
-    env: str | None = None
+    env: Text = None
     """The Gymnasium environment; by default the one that the data names."""
     rows: int = 2000
     """How many rows, spread evenly over the data."""

@@ -1,13 +1,13 @@
 """The verbs that learn: dynamics, reachable sets, policies."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import OmitArgPrefixes
 
-from stacq.cli.shared import KEPT_RUN, Bounds, Stated, at_hand
+from stacq.cli.shared import KEPT_RUN, Bounds, Source, Stated, at_hand
 from stacq.core.errors import InputError
+from stacq.core.unsaid import UNSAID, Count, Place
 from stacq.pipeline.options import MAZE, Comparison, Options, RecipeName, Stages
 from stacq.runs.trackers import Log
 from stacq.study.run import Request
@@ -41,17 +41,17 @@ class Train:
     one run for each.
     """
 
-    source: Positional[str]
+    source: Source
     """A file, a Minari directory or id, or a name."""
     generate: bool = False
     """Regenerate the named dataset first, such as hopper-medium, if it is not in the cache."""
-    options: OmitArgPrefixes[Options] = Options()
+    training: OmitArgPrefixes[Options] = Options()
     stages: OmitArgPrefixes[Stages] = Stages()
-    workers: int | None = None
+    workers: Count = None
     """Processes that evaluate; by default one per core."""
-    out: Path | None = None
+    out: Place = None
     """The run directory; by default one under runs/ that the options name."""
-    log: tuple[Log, ...] = ()
+    log: Annotated[tuple[Log, ...], UNSAID] = ()
     """Send the metrics there too; each needs the extra of its name."""
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True
@@ -66,25 +66,26 @@ class Train:
         source = at_hand(self.source, self.generate, self.workers)
         dataset, reporter = load(source, conventions=self.bounds.conventions), ConsoleReporter(brief=True)
         how: dict[str, Any] = {"workers": self.workers, "log": self.log}
-        runs = swept(self.options)
+        runs = swept(self.training)
         if len(runs) > 1:
             train_swept(dataset, runs, self.stages, out=self.out, reporter=reporter, **how)
         else:
-            train(dataset, self.options, self.stages, out=self.out, reporter=reporter, **how)
+            train(dataset, self.training, self.stages, out=self.out, reporter=reporter, **how)
 
 
 @dataclass(frozen=True)
 class FitDynamics:
     """Fit forward and inverse ensembles to a dataset, and say how good they are."""
 
-    source: Positional[str]
+    source: Source
     """A file, a Minari directory or id, or a name."""
     preset: RecipeName = "default"
     """The recipe: `default` measured best, `paper` is that of the paper's authors, `small` suits a laptop."""
-    epochs: int | None = None
+    epochs: Count = None
     """Most epochs; by default as the preset says."""
     seed: int = 0
-    out: Path | None = None
+    """Of the networks' first weights, the batches, and the choice of the rows held out."""
+    out: Place = None
     """Directory of the artefact; by default one in the cache."""
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True
@@ -111,10 +112,10 @@ class DynamicsGroup:
 class Reach:
     """Find which states of a dataset are reachable from which, with fitted dynamics."""
 
-    source: Positional[str]
+    source: Source
     """A file, a Minari directory or id, or a name."""
     stages: OmitArgPrefixes[Stages] = Stages()
-    picture: Path | None = None
+    picture: Place = None
     """Where to draw (.png or .svg); by default in the cache directory."""
     bounds: Stated = Bounds()
     LEARNS: ClassVar[bool] = True

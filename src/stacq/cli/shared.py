@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from tyro.conf import arg
+from tyro.conf import Positional, arg
 
 from stacq.core.printable import printable_lines
+from stacq.core.unsaid import Count, Numbers, Place, Text, Texts
 
 if TYPE_CHECKING:
     from stacq.data.columns import Columns
@@ -20,33 +21,30 @@ KEPT_RUN = "finished stages and the last checkpoint, if there is one yet, are ke
 class Bounds:
     """What a file of arrays does not say of itself."""
 
-    action_low: tuple[float, ...] | None = None
+    action_low: Numbers = None
     """Lower bound of the actions: one number or one per dimension. Default: as declared, else -1."""
-    action_high: tuple[float, ...] | None = None
+    action_high: Numbers = None
     """Upper bound of the actions. Default: as declared, else 1."""
-    max_episode_steps: int | None = None
+    max_episode_steps: Count = None
     """After so many steps a recording was stopped; used only where timeouts are not stored."""
-    known_as: Annotated[str | None, arg(name="as")] = None
-    """The known dataset that a file is, whatever the file is called: such as antmaze-umaze-v2. What is known of that
-    dataset then holds for the file: environment, reference scores, presets, how episodes follow each other."""
+    known_as: Annotated[str | None, arg(name="as", metavar="STR", help_behavior_hint="")] = None
+    """The known dataset that a file is, such as antmaze-umaze-v2: its environment, scores and presets then hold."""
 
-    columns: Path | None = None
-    """Of a table (CSV, Parquet): a TOML file that says what its columns are. `stacq data inspect FILE.csv` proposes
-    one. The options below say the same and come first."""
-    episode_column: str | None = None
+    columns: Place = None
+    """A TOML file about a table's columns, as `stacq data inspect FILE.csv` proposes; options come before it."""
+    episode_column: Text = None
     """A new value in it begins a new recording."""
-    time_column: str | None = None
+    time_column: Text = None
     """Rises within a recording; where it leaps, rows are missing."""
-    observation_columns: tuple[str, ...] | None = None
+    observation_columns: Texts = None
     """Names, or patterns such as 'obs_*'."""
-    action_columns: tuple[str, ...] | None = None
+    action_columns: Texts = None
     """Names, or patterns."""
-    reward: str | None = None
-    """A column of a table, or for any data a formula such as "-abs(obs_0) - 0.1 * action_0 ** 2"; next(obs_0) is the
-    value in the row after."""
-    terminal: str | None = None
+    reward: Text = None
+    """A column of a table, or for any data a formula such as "-abs(next(obs_0)) - 0.1 * action_0 ** 2"."""
+    terminal: Text = None
     """A column of a table or a comparison such as "abs(angle) > 0.2": where the task ended."""
-    timeout: str | None = None
+    timeout: Text = None
     """The same, where only the recording ended."""
 
     @property
@@ -85,6 +83,7 @@ class Bounds:
 
 
 Stated = Annotated[Bounds, arg(name="")]
+Source = Positional[Annotated[str, arg(metavar="DATASET")]]
 
 
 def at_hand(source: str, generate: bool, workers: int | None) -> str:

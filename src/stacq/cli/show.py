@@ -2,12 +2,13 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
 
 from stacq.cli.shared import KEPT, plain, tell
 from stacq.core.errors import InputError
+from stacq.core.unsaid import UNSAID, Count, Place, Text
 from stacq.runs.trackers import Log
 
 
@@ -16,20 +17,20 @@ class Evaluate:
     """Score policies in their environment, in parallel, one record per episode."""
 
     policy: Positional[str]
-    """A policy file (.safetensors), an actor of an .npz file (FILE.npz:TAG), the directory of a training run, whose
-    final policies are all scored, or a shipped policy such as behaviour/hopper-medium."""
-    env: str | None = None
+    """A policy file, FILE.npz:TAG, a run (all of its final policies), or such as behaviour/hopper-medium."""
+    env: Text = None
     """Gymnasium id; by default the one of the training run, or of the shipped policy's body."""
     episodes: int = 10
+    """Of each policy, all from the same starts."""
     seed: int = 0
-    workers: int | None = None
+    """Of the starts, and of what a policy draws."""
+    workers: Count = None
     """Processes; by default one per core. The records do not depend on it."""
-    dataset: str | None = None
-    """Name of the dataset the policy comes from, known of training runs: it goes into the records, and scores are made
-    with its reference returns."""
-    out: Path | None = None
+    dataset: Text = None
+    """The policy's dataset, whose reference returns make the scores; of a training run it is known."""
+    out: Place = None
     """The run directory; by default a new one under runs/."""
-    log: tuple[Log, ...] = ()
+    log: Annotated[tuple[Log, ...], UNSAID] = ()
     """Send the metrics there too; each needs the extra of its name."""
     STOPPED: ClassVar[str] = KEPT
 
@@ -52,11 +53,12 @@ class Evaluate:
 class ReportPage:
     """One page about one or several runs: curves, tables, comparisons. It opens offline."""
 
-    runs: Positional[tuple[Path, ...]]
+    runs: Positional[Annotated[tuple[Path, ...], arg(metavar="RUN [RUN ...]")]]
     """Run directories, or folders of them. Files among them are passed over, and so is a run that is named again."""
     out: Path = Path("report.html")
     """The page, which ends in .html; the numbers behind it are in every run's records.csv and result.json."""
     title: str = "Training runs"
+    """At the top of the page."""
 
     def run(self) -> None:
         from stacq.report.folders import write_report
@@ -80,7 +82,7 @@ class Algorithms:
 class Maze:
     """Tabular state-constrained Q-learning on a small maze, with its pictures."""
 
-    file: Positional[Path | None] = None
+    file: Positional[Annotated[Path | None, arg(metavar="[MAZE]", help_behavior_hint="")]] = None
     """A maze file, or a shipped one: `stitching` (the default) or `sparse`."""
     steps_reach: int = 1
     """States reachable within this many steps."""

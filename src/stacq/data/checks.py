@@ -107,12 +107,14 @@ def check_shapes(
                 fix=f"store '{key}' as float32",
             )
         if _is_picture(key, shape) or _is_choice(key, shape, dtype):
-            what = "pictures or the like" if _is_picture(key, shape) else "one whole number per row, as choices are"
+            picture = _is_picture(key, shape)
+            what = "pictures or the like" if picture else "one whole number per row, as choices are"
+            fix = "encode pictures as vectors first" if picture else "none of the algorithms takes discrete actions"
             raise InputError(
                 f"key '{key}' has shape {shape}, rank {len(shape)}, type {dtype}: {what}",
                 where=where,
                 expected=f"rank 2, shape (rows, dimensions): {CONTINUOUS}",
-                fix="encode pictures as vectors first; discrete actions have no place in any of the algorithms",
+                fix=fix,
             )
         if len(shape) != ROW_RANK[key]:
             layout = "(rows, dimensions)" if ROW_RANK[key] == 2 else "(rows,)"

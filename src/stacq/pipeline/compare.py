@@ -60,7 +60,7 @@ def compare_methods(
     stages = Stages(dynamics_preset=comparison.dynamics_preset, reach=ReachConfig(criterion=comparison.criterion))
     found: dict[str, Trained] = {}
     for number, plan in enumerate(plans, 1):
-        reporter.say(f"\n{number}/{len(plans) + 1} {plan.label}")
+        reporter.say(f"\n{number}/{len(plans) + 1} {plan.label}, {plan.steps:,} steps")
         found[plan.label] = train(
             dataset,
             plan.options,

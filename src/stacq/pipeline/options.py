@@ -13,6 +13,7 @@ from tyro.conf import OmitArgPrefixes, Positional, Suppress, arg
 from stacq.algos import BUILT_IN
 from stacq.core.errors import InputError, check_choice
 from stacq.core.types import Precision
+from stacq.core.unsaid import UNSAID, Count, Place, Text
 from stacq.reach.config import CriterionName, Engine, ReachConfig
 from stacq.runs.trackers import Log
 
@@ -25,7 +26,7 @@ RecipeName = Literal["default", "paper", "paper-antmaze", "small", "small-antmaz
 
 @dataclass(frozen=True)
 class Options:
-    """What is trained and how it is scored. What is None comes from the preset or the dataset."""
+    """What is trained and how it is scored. What is left out comes from the preset or the dataset."""
 
     algorithm: Annotated[str, arg(aliases=("--algo",), metavar=f"{'|'.join(BUILT_IN)}|FILE.py")] = "stacq"
     """Its name (`stacq algos` says more about each), or a Python file of your own that holds an ALGORITHM."""
@@ -37,14 +38,13 @@ class Options:
     """How many; they train side by side."""
     first_seed: int = 0
     """The others follow it."""
-    steps: int | None = None
+    steps: Count = None
     """Gradient steps of every phase; by default the preset's, which `stacq algos` prints."""
-    eval_every: int | None = None
-    """Steps between evaluations, by default so that there are 200 of them, in the plane mazes and with --small 20,
-    in AntMaze and PointMaze with --small 5, but at least 100."""
-    episodes: int | None = None
+    eval_every: Count = None
+    """Steps between evaluations; by default 200 of them, in plane mazes and small 20, in small ant mazes 5."""
+    episodes: Count = None
     """Per evaluation; by default 10, in AntMaze and PointMaze 100, with --small 20."""
-    env: str | None = None
+    env: Text = None
     """Gymnasium id to score in; by default the one the data names."""
     evaluate: bool = True
     """Score policies while they are trained."""
@@ -52,12 +52,10 @@ class Options:
     """Learn from this share of the episodes, the best by return."""
     own_only: bool = False
     """Reduce reachable sets to the own successor: what does reachability itself buy?"""
-    settings: Annotated[tuple[str, ...], arg(aliases=("--set",))] = ()
+    settings: Annotated[tuple[str, ...], arg(aliases=("--set",), help_behavior_hint="")] = ()
     """Hyperparameters as name=value, such as learning_rate=1e-4 hidden=128,128."""
     precision: Precision = "auto"
-    """How products are rounded. float32: none anywhere. auto: the frozen forward models in bfloat16 behind their first
-    layer where the processor multiplies that faster (every GPU, CPUs with avx512_bf16), and on a GPU all else as JAX's
-    default has it. bfloat16: the models everywhere."""
+    """How products are rounded: `auto` frozen models where bfloat16 is faster, else as said (docs/training.md)."""
     checkpoint_seconds: Suppress[float] = 60.0
     """Between two checkpoints."""
 
@@ -70,13 +68,12 @@ class Options:
 class Stages:
     """How the stages before the training are made, where an algorithm needs them."""
 
-    dynamics: Path | None = None
+    dynamics: Place = None
     """Directory of dynamics that were fitted already."""
-    dynamics_preset: RecipeName | None = None
-    """The recipe for dynamics; by default `default`, which measured best, with --small `small`; of AntMaze
-    `paper-antmaze` and `small-antmaze`."""
+    dynamics_preset: Annotated[RecipeName | None, UNSAID] = None
+    """Of dynamics; by default `default`, of small trainings `small`; of AntMaze `paper-antmaze`, `small-antmaze`."""
     reach: OmitArgPrefixes[ReachConfig] = ReachConfig()
-    engine: Engine | None = None
+    engine: Annotated[Engine | None, UNSAID] = None
     """Which engine searches the boxes; both give the same sets. Default: the GPU's where there is one."""
 
 
@@ -84,28 +81,27 @@ class Stages:
 class Comparison:
     """From data to one page: train several methods, compare them. Without a dataset: a maze one can watch."""
 
-    source: Positional[str | None] = None
+    source: Positional[Annotated[str | None, arg(metavar="[DATASET]", help_behavior_hint="")]] = None
     """A file, a Minari directory or id, or a name; by default the continuous maze that comes with stacq."""
     algos: Annotated[tuple[str, ...], arg(aliases=("--algo",))] = METHODS
     """What to train, one after the other; `stacq algos` lists them."""
     seeds: int = 5
     """Of each; they train side by side."""
-    steps: int | None = None
+    steps: Count = None
     """Gradient steps of each; by default what the preset has."""
-    env: str | None = None
+    env: Text = None
     """Gymnasium id to score in; by default the one the data names."""
-    dynamics_preset: RecipeName | None = None
-    """The recipe for dynamics; by default `small`, with --full `default`, which measured best; of AntMaze
-    `small-antmaze` and `paper-antmaze`."""
+    dynamics_preset: Annotated[RecipeName | None, UNSAID] = None
+    """Of dynamics; by default `small`, with --full `default`; of AntMaze `small-antmaze`, `paper-antmaze`."""
     criterion: CriterionName = "paper"
     """Which test of reachability."""
     full: bool = False
     """Networks of full size and a million steps instead of 100,000; policies in the mazes have one size."""
-    workers: int | None = None
+    workers: Count = None
     """Processes that evaluate; by default one per core."""
     out: Path = Path("runs")
     """Folder for the run directories and the page."""
-    log: tuple[Log, ...] = ()
+    log: Annotated[tuple[Log, ...], UNSAID] = ()
     """Send the metrics there too; each needs the extra of its name."""
 
 

@@ -39,7 +39,8 @@ def train(
     Options are given whole, or by keywords: `train(data, algorithm="td3bc", settings={"alpha": 1.0})`. The run
     directory is `out`, else one under `root` that the options name; called again, a run goes on where it stopped.
     Nothing is printed without a `reporter`, such as `stacq.ConsoleReporter()`. With `concerns` it first gets what
-    looks wrong with the data. `log` names programs that get the metrics too: "tensorboard", "wandb".
+    will be done, and what looks wrong with the data. `log` names programs that get the metrics too, "tensorboard" or
+    "wandb".
     """
     chosen = options_from(options, keywords)
     if not isinstance(stages, Stages) or not isinstance(stages.reach, ReachConfig):
@@ -53,8 +54,8 @@ def train(
         check_free(Path(out))
     else:
         short_name(plan.dataset)  # refused before hours go into what comes first
-    listener.begun(plan)
     if concerns:
+        listener.begun(plan)
         listener.concerns(plan.dataset)
     keep_compiled()
     place = None if out is None else Path(out)

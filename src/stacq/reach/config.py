@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 from tyro.conf import arg
 
+from stacq.core.unsaid import Count
+
 CriterionName = Literal["paper", "calibrated"]
 Norm = Literal["linf", "l1", "l2", "l2-unrooted"]
 Estimator = Literal["random", "corners"]
@@ -24,13 +26,13 @@ class ReachConfig:
     """Of the paper's criterion; the calibrated one is defined for linf."""
     estimator: Estimator | Literal["auto"] = "auto"
     """Actions behind the ranges: uniform ones, or corners and fewer uniform ones. auto: corners on a CPU."""
-    actions: int | None = None
+    actions: Count = None
     """Uniform actions behind every range; by default 1,000, and 64 in addition to the corners."""
     clip: bool = False
     """Clip inverse actions to the action bounds before they are tried; the calibrated criterion always does."""
     recall: float = RECALL
     """Share of true successors that must pass the calibrated criterion."""
-    cap: int | None = None
+    cap: Count = None
     """Most states per set: a seeded choice that keeps the own successor."""
     seed: Annotated[int, arg(name="reach-seed")] = 42
     """Of the uniform actions, of the rows that the test is judged on, and of what a cap leaves out."""

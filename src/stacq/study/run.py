@@ -10,6 +10,7 @@ from tyro.conf import Positional, arg
 from stacq.core.errors import InputError, check_whole
 from stacq.core.files import check_writable
 from stacq.core.terminal import Console
+from stacq.core.unsaid import UNSAID, Count, Number, Place, Text
 from stacq.core.workers import MOST_WORKERS, available_cores
 from stacq.report.tables import plural
 from stacq.runs.failed import StudyFailed
@@ -24,40 +25,39 @@ class Request:
 
     source: Positional[str]
     """A study that comes with the package, a .toml file of your own (docs/study.md), or `list`."""
-    scale: Scale | None = None
+    scale: Annotated[Scale | None, UNSAID] = None
     """Sizes: `small` for a laptop, `full` as published; by default as the study says."""
-    origin: Annotated[Origin | None, arg(name="data")] = None
+    origin: Annotated[Origin | None, arg(name="data", help_behavior_hint="")] = None
     """Whose data: regenerated here (`stacq`), or D4RL's own files (`d4rl`), which must be in the cache."""
-    only: tuple[str, ...] = ()
+    only: Annotated[tuple[str, ...], UNSAID] = ()
     """Words that a cell's dataset and method must hold: `--only hopper td3bc,bc`."""
-    seeds: int | None = None
+    seeds: Count = None
     """Of every cell, instead of the study's."""
     dry_run: bool = False
     """Say what would be done and how long it would take, and do nothing."""
     tables: bool = False
     """Write tables and page from what is there, and run nothing."""
-    records: Path | None = None
+    records: Place = None
     """Write tables and page from this file of records, such as one that a study left, and run nothing."""
-    processes: int | None = None
+    processes: Count = None
     """Cells at once; by default as many as cores and memory allow."""
-    cores: int | None = None
+    cores: Count = None
     """Of each process; by default one, or more where there are fewer cells than cores."""
-    ray: str | None = None
+    ray: Text = None
     """Address of a Ray cluster that runs the jobs, such as auto (needs the ray extra)."""
-    gpu: float | None = None
+    gpu: Number = None
     """Share of a GPU for each process on a Ray cluster; by default a sixth where it has any."""
-    store: str = ""
-    """With --ray, where machines share no files: a directory that all of them see, or a place that fsspec knows, such
-    as s3://bucket/folder."""
+    store: Annotated[str, UNSAID] = ""
+    """With --ray: where machines exchange files, a directory that all see or such as s3://bucket/folder."""
     print_commands: bool = False
     """Print a command for each job that is left, for array jobs of a cluster, and run nothing."""
-    job: str | None = None
+    job: Text = None
     """Do this job alone, in this process: what `--print-commands` prints."""
-    price: float | None = None
+    price: Number = None
     """Of an hour of one process, for the estimate of --dry-run."""
     runs: Path = Path("runs")
     """Folder for the run directories."""
-    out: Path | None = None
+    out: Place = None
     """Folder of the study itself; by default one under runs/studies/."""
 
 
