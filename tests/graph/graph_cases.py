@@ -32,7 +32,7 @@ def random_problem(seed: int, temperature: float = 0.5, rows: int = 30, others: 
 def update_by_loops(problem: Problem, value: list[float], i: int) -> float:
     """The new value of one row, term by term as the docstring of `Problem` writes it."""
     gains, costs, t = problem.gains.tolist(), problem.costs.tolist(), problem.temperature
-    found, free = [], []
+    found, free = list[float](), list[float]()
     for column, j in enumerate(problem.rows[i].tolist()):
         if j == NONE or math.isinf(costs[i][column]):
             continue

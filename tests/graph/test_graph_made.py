@@ -12,7 +12,7 @@ from stacq.core.errors import InputError
 from stacq.graph.config import GraphConfig, check_graph_config
 from stacq.graph.edges import edges_of, steps_of
 from stacq.graph.facts import ENDLESS, longest_chain
-from stacq.graph.made import KIND, made_graph, read_graph, solved_graph
+from stacq.graph.made import KIND, PRICES, made_graph, read_graph, solved_graph
 from stacq.graph.neighbours import NONE, nearest, tree_of
 from stacq.graph.price import Prices, costs, gains, joins, prices_of
 from stacq.graph.usual import random_features, regressions, usual
@@ -118,8 +118,22 @@ def test_an_infinite_price_keeps_every_action() -> None:
 
 
 def test_a_price_of_nothing_moves_rows_and_raises_values() -> None:
-    kept, moved = (solved_graph(walks(), replace(SMALL, price=price, spread=0.0))[1] for price in (np.inf, 0.0))
+    kept, moved = (solved_graph(walks(), replace(SMALL, price=price, spread=0.0))[1] for price in (np.inf, 1e-9))
     assert moved.moved > 0.3 and moved.value > kept.value
+
+
+def test_the_fitted_price_is_the_lowest_that_can_be_believed() -> None:
+    """At it a row is worth no more on average than the best row by logged actions; at the next lower one it is."""
+    for spread in (0.0, 1.0):
+        config = replace(SMALL, spread=spread)
+        graph, facts = solved_graph(walks(), config)
+        logged, kept = solved_graph(walks(), replace(config, price=np.inf))
+        assert facts.best_logged == pytest.approx(logged.value.max()) == kept.best_logged
+        assert facts.value <= facts.best_logged
+        lower = solved_graph(walks(), replace(config, price=facts.usual_price / 2))[1]
+        assert facts.usual_price in PRICES[-1:] or lower.value > facts.best_logged
+        again = solved_graph(walks(), replace(config, price=facts.usual_price))[0]
+        assert np.allclose(again.value, graph.value, atol=2 * facts.bound + 2e-9)
 
 
 def test_the_same_data_gives_the_same_graph_and_another_seed_another() -> None:
@@ -162,10 +176,10 @@ def test_a_damaged_graph_is_refused(tmp_path: object) -> None:
 
 def test_warnings_name_what_looks_like_a_failure() -> None:
     _, facts = solved_graph(walks(), SMALL)
-    quiet = replace(facts, near=0.5, step=1.0, largest=facts.limit, recall=1.0)
+    quiet = replace(facts, near=0.5, step=1.0, value=facts.best_logged, moved=0.5, recall=1.0)
     assert not list(quiet.warnings())
     assert "steps away" in next(replace(quiet, near=3.0).warnings())
-    assert "luck" in next(replace(quiet, largest=facts.limit + 5).warnings())
+    assert "luck" in next(replace(quiet, value=facts.best_logged + facts.bound + 5).warnings())
     assert "nearest rows" in next(replace(quiet, recall=0.4).warnings())
 
 

@@ -91,7 +91,7 @@ def test_prices_as_rewards_make_it_scql_of_a_changed_mdp(seed: int) -> None:
     lender = np.maximum(problem.rows, 0)
     target = np.where(problem.follow[lender] == NONE, end, problem.follow[lender])
     reward = problem.gains - problem.costs
-    best = {}
+    best: dict[tuple[int, int], float] = {}
     for i, column in np.ndindex(*problem.rows.shape):
         if problem.rows[i, column] != NONE:
             key = i, int(target[i, column])

@@ -37,7 +37,7 @@ class Config:
     discount: float = field(default=0.99, metadata=STATIC)
     neighbours: int = field(default=10, metadata=STATIC)  # other rows that lend their action to a row
     spread: float = field(default=1.0, metadata=STATIC)  # temperature, in deviations of the usual advantage
-    price: float = field(default=1.0, metadata=STATIC)  # of a usual neighbour's distance, in the same unit
+    price: float = field(default=0.0, metadata=STATIC)  # of a usual neighbour, in the same unit; 0: fitted
     features: int = field(default=512, metadata=STATIC)  # of the regressions that say what is usual
     carry: bool = field(default=True, metadata=STATIC)  # lend what is more than usual, not actions as they are
     graph_seed: int = field(default=1, metadata=STATIC)  # of everything before the cloning

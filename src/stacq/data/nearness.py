@@ -1,5 +1,7 @@
 """Whether near states are near: how far the nearest state of another episode is, in steps of the data."""
 
+from typing import Any
+
 import numpy as np
 from scipy.spatial import cKDTree
 
@@ -29,7 +31,9 @@ def nearness(dataset: Dataset) -> float:
     if not np.isfinite(states).all():
         return float("nan")
     number = np.repeat(np.arange(len(episodes)), dataset.lengths[episodes])
-    distance, at = cKDTree(states).query(states[asked], np.arange(1, min(LOOKED_AT, len(rows)) + 1))
+    columns = np.arange(1, min(LOOKED_AT, len(rows)) + 1)
+    found: tuple[Any, Any] = cKDTree(states).query(states[asked], columns)
+    distance, at = found
     at = np.minimum(at, len(rows) - 1)
     other = number[at] != number[asked][:, None]
     other[:, -1] |= ~other.any(axis=1)

@@ -13,7 +13,7 @@ class GraphConfig:
     neighbours: int = 10  # other rows that lend their action to a row
     discount: float = 0.99
     spread: float = 1.0  # temperature, in deviations of the usual advantage; 0 takes the best candidate alone
-    price: float = 1.0  # what a usual neighbour's distance costs, in deviations of the usual advantage
+    price: float = 0.0  # of a usual neighbour's distance, in the same unit; 0: the least that can be believed
     features: int = 512  # of the regressions that say what is usual; more follow the data more closely
     carry: bool = True  # lend what a row does beyond what is usual at its state, and not its action as it is
     tolerance: float = 1e-4  # of values, in deviations of the usual advantage

@@ -1,5 +1,6 @@
 """What a person should know of a graph before trusting what was learned from it."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -32,11 +33,15 @@ class GraphFacts:
     changed: float  # root mean square of the change of actions, which lie in [-1, 1]
     usual_value: float  # mean value of the logged behaviour
     value: float  # mean value of the graph
-    largest: float  # of all values
-    limit: float  # the largest value that the data's rewards allow
+    best_logged: float  # the largest value of always taking the own action
     sweeps: int
     residual: float
     bound: float
+
+    @property
+    def usual_price(self) -> float:
+        """Of a neighbour at the median distance, in deviations of the usual advantage."""
+        return self.slope * self.near / self.noise if self.noise > 0 else 0.0
 
     @property
     def reach(self) -> float:
@@ -44,17 +49,23 @@ class GraphFacts:
         return self.near / self.step if self.step > 0 else 0.0
 
     def to_json(self) -> Mapping[str, Any]:
-        return asdict(self) | {"reach": self.reach, "warnings": list(self.warnings())}
+        return asdict(self) | {
+            "slope": self.slope if math.isfinite(self.slope) else None,
+            "usual_price": self.usual_price if math.isfinite(self.usual_price) else None,
+            "reach": self.reach,
+            "warnings": list(self.warnings()),
+        }
 
     def text(self) -> str:
         """Two lines."""
         chain = "endless" if self.longest == ENDLESS else f"{self.longest:,} steps"
         return (
             f"graph: {self.rows:,} rows, {self.neighbours} neighbours at {self.reach:.2f} of a step "
-            f"(recall {self.recall:.1%}); price {self.slope:.3g} for a unit of distance, temperature "
+            f"(recall {self.recall:.1%}); price {self.usual_price:.3g} deviations for a usual neighbour, temperature "
             f"{self.temperature:.3g}\n"
             f"graph: {self.moved:.0%} of the rows prefer another row's action, longest chain without an own step "
-            f"{chain}; mean value {self.value:.1f} (logged behaviour {self.usual_value:.1f}), "
+            f"{chain}; mean value {self.value:.1f} (logged behaviour {self.usual_value:.1f}, best logged row "
+            f"{self.best_logged:.1f}), "
             f"exact to {self.bound:.1g} after {self.sweeps:,} sweeps"
         )
 
@@ -65,11 +76,13 @@ class GraphFacts:
                 f"near rows are {self.reach:.1f} steps away: what they did may not be possible here; more rows, or "
                 "fewer dimensions, bring them closer"
             )
-        if self.largest > self.limit * (1 + 1e-6) + self.bound:
+        if self.value > self.best_logged + self.bound:
             yield (
-                f"values reach {self.largest:.0f}, and no return can be above {self.limit:.0f}: luck is taken for "
-                "skill; a higher price, or a larger spread, helps"
+                f"the mean value is {self.value:.0f}, and the best logged row is worth {self.best_logged:.0f}: luck is "
+                "taken for skill; a higher price helps"
             )
+        if self.moved == 0:
+            yield "every row keeps its own action: what is fitted is behaviour cloning"
         if self.recall < LOW_RECALL:
             yield f"the search found {self.recall:.0%} of the nearest rows"
 

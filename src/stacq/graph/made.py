@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from stacq.core.files import alone, check_writable, json_text
 from stacq.core.outside import json_object
 from stacq.core.reading import read_text
 from stacq.core.staging import sweep
-from stacq.core.types import Float32s, Float64s, Ints
+from stacq.core.types import Array, Float32s, Float64s, Ints
 from stacq.data.dataset import Dataset
 from stacq.graph.config import GraphConfig, check_graph_config
 from stacq.graph.edges import Edges, edges_of, steps_of
@@ -22,6 +22,7 @@ from stacq.graph.solve import Problem, Solved, solve, weights
 from stacq.graph.usual import Steps, Usual, usual
 
 KIND, FACTS = "graph", "facts.json"
+PRICES = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125)  # of a usual neighbour, from the highest
 SHOWN = 300  # steps of an episode
 FORMAT = 1  # of the computation: what it changes in the arrays makes another one
 Say = Callable[[str], None]
@@ -48,7 +49,12 @@ def made_graph(dataset: Dataset, config: GraphConfig, say: Say = lambda text: No
     with alone(place, lambda: say("another process is making this graph: waiting for it")):
         if not place.exists():
             graph, facts = solved_graph(dataset, config)
-            arrays = {"action": graph.action, "value": graph.value, "best": graph.best, "lent": graph.lent}
+            arrays: dict[str, Array] = {
+                "action": graph.action,
+                "value": graph.value,
+                "best": graph.best,
+                "lent": graph.lent,
+            }
             beside = {FACTS: json_text({**graph.facts, "text": facts.text()}).encode()}
             write_artefact(place, KIND, arrays, asdict(config), parents, beside)
     found = read_graph(place)
@@ -82,9 +88,8 @@ def solved_graph(dataset: Dataset, config: GraphConfig) -> tuple[Graph, GraphFac
     edges = edges_of(dataset, steps, config.neighbours)
     found = usual(steps, config.discount, config.features, config.seed)
     noise = noise_of(steps, found, config.discount)
-    prices = prices_of(edges, noise, config)
-    problem = problem_of(edges, steps, found, prices, config)
-    solved = solve(problem, found.value, config.tolerance * max(noise, np.finfo(np.float64).tiny))
+    believed = solved_at(edges, steps, found, noise, config)
+    problem, solved = believed.problem, believed.solved
     share = weights(problem, solved.value)
     column = share.argmax(axis=1)
     best = edges.rows[np.arange(len(column)), column]
@@ -95,9 +100,43 @@ def solved_graph(dataset: Dataset, config: GraphConfig) -> tuple[Graph, GraphFac
         (1 - share[:, 0]).astype(np.float32),
         {},
     )
-    facts = facts_of(graph, (steps, edges, found), (noise, prices, solved), config)
+    facts = facts_of(graph, (steps, edges, found), (noise, believed), config)
     told = {**facts.to_json(), "episode": along(dataset, graph, found)}
     return replace(graph, facts=told), facts
+
+
+class Believed(NamedTuple):
+    """A graph with its prices, and its values."""
+
+    prices: Prices
+    problem: Problem
+    solved: Solved
+
+
+def solved_at(edges: Edges, steps: Steps, found: Usual, noise: float, config: GraphConfig) -> Believed:
+    """At the price of the settings, or at the lowest of `PRICES` that can be believed.
+
+    That is one at which a row is worth no more on average than the best row is worth by logged actions alone. Prices
+    are tried from the highest, where few sweeps suffice, and each begins with the values of the one before.
+    """
+    tolerance = config.tolerance * max(noise, np.finfo(np.float64).tiny)
+
+    def at(price: float, start: Float64s, best_logged: float) -> Believed:
+        prices = prices_of(edges, noise, replace(config, price=price))._replace(best_logged=best_logged)
+        problem = problem_of(edges, steps, found, prices, config)
+        return Believed(prices, problem, solve(problem, start, tolerance))
+
+    kept = at(np.inf, found.value, np.nan)
+    best = float(kept.solved.value.max())
+    if config.price > 0:
+        return at(config.price, kept.solved.value, best)
+    believed = kept._replace(prices=kept.prices._replace(best_logged=best))
+    for price in PRICES:
+        tried = at(price, believed.solved.value, best)
+        if tried.solved.value.mean() > best:
+            break
+        believed = tried
+    return believed
 
 
 def problem_of(edges: Edges, steps: Steps, found: Usual, prices: Prices, config: GraphConfig) -> Problem:
@@ -127,9 +166,9 @@ def chosen_actions(edges: Edges, steps: Steps, found: Usual, share: Float64s, *,
 
 
 def facts_of(
-    graph: Graph, made: tuple[Steps, Edges, Usual], numbers: tuple[float, Prices, Solved], config: GraphConfig
+    graph: Graph, made: tuple[Steps, Edges, Usual], numbers: tuple[float, Believed], config: GraphConfig
 ) -> GraphFacts:
-    (steps, edges, found), (noise, prices, solved) = made, numbers
+    (steps, edges, found), (noise, (prices, _, solved)) = made, numbers
     length = np.sqrt(np.mean((steps.s_next - steps.s) ** 2, axis=1, dtype=np.float64))[steps.known]
     rows = np.arange(len(graph.best))
     lends = graph.best != rows
@@ -148,8 +187,7 @@ def facts_of(
         changed=float(np.sqrt(np.mean((graph.action - steps.a) ** 2))),
         usual_value=float(found.value.mean()),
         value=float(solved.value.mean()),
-        largest=float(solved.value.max()),
-        limit=float(max(steps.r[steps.known].max(), 0.0)) / (1 - config.discount),
+        best_logged=float(prices.best_logged),
         sweeps=solved.sweeps,
         residual=solved.residual,
         bound=solved.bound,

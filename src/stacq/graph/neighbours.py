@@ -1,6 +1,6 @@
 """The nearest rows of a state: exact below a size, approximate above it, with the recall measured."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -56,7 +56,9 @@ def _others(tree: Tree, states: Floats, own: Ints, count: int, slack: float) -> 
     """One more is asked for. Where copies of a state hide the own row, the farthest is left out instead."""
     if not len(tree.names) or not len(states):
         return np.full((len(states), count), NONE), np.full((len(states), count), np.inf)
-    distance, at = tree.tree.query(scaled(states), np.arange(1, count + 2), eps=slack, workers=available_cores())
+    columns, cores = np.arange(1, count + 2), available_cores()
+    found: tuple[Any, Any] = tree.tree.query(scaled(states), columns, eps=slack, workers=cores)
+    distance, at = found
     rows = np.where(np.isfinite(distance), tree.names[np.minimum(at, len(tree.names) - 1)], NONE)
     mine = rows == own[:, None]
     mine[~mine.any(axis=1), -1] = True

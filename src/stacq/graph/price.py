@@ -1,5 +1,6 @@
 """What an edge is worth and what it costs, from the data alone."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ class Prices(NamedTuple):
 
     temperature: float  # in units of value; 0 takes the best candidate alone
     slope: float  # price of a unit of distance
+    best_logged: float = math.nan  # the largest value of always taking the own action
 
 
 def prices_of(edges: Edges, noise: float, config: GraphConfig) -> Prices:
@@ -24,7 +26,14 @@ def prices_of(edges: Edges, noise: float, config: GraphConfig) -> Prices:
     A usual neighbour, at the median distance, costs `price` of it.
     """
     usual_distance = median_distance(edges)
-    return Prices(config.spread * noise, config.price * noise / usual_distance if usual_distance > 0 else 0.0)
+    return Prices(config.spread * noise, slope_of(config.price, noise, usual_distance))
+
+
+def slope_of(price: float, noise: float, usual_distance: float) -> float:
+    """The price of a unit of distance; without a distance there is none, unless it is infinite."""
+    if math.isinf(price):
+        return math.inf
+    return price * noise / usual_distance if usual_distance > 0 else 0.0
 
 
 def noise_of(steps: Steps, found: Usual, discount: float) -> float:
@@ -40,8 +49,10 @@ def median_distance(edges: Edges) -> float:
 
 def costs(edges: Edges, slope: float) -> Float64s:
     """c_ij = slope d_ij, [N, K + 1]; the own row is free, whatever the slope."""
-    with np.errstate(invalid="ignore"):
-        found = np.where(edges.rows != NONE, slope * edges.distance, np.inf)
+    found = np.full(edges.rows.shape, np.inf)
+    if math.isfinite(slope):
+        there = edges.rows != NONE
+        found[there] = slope * edges.distance[there]
     found[:, 0] = 0.0
     return found
 

@@ -70,7 +70,8 @@ def weights(problem: Problem, value: Float64s) -> Float64s:
     q = worth(problem, value)
     best = q.max(axis=1, keepdims=True)
     if problem.temperature == 0:
-        return (np.arange(q.shape[1]) == q.argmax(axis=1)[:, None]).astype(np.float64)
+        hard: Float64s = (np.arange(q.shape[1]) == q.argmax(axis=1)[:, None]).astype(np.float64)
+        return hard
     raw = np.exp((q - best) / problem.temperature)
     found: Float64s = raw / raw.sum(axis=1, keepdims=True)
     return found

@@ -79,9 +79,8 @@ def regressions(steps: Steps, features: Features, discount: float) -> tuple[Floa
         square += here.T @ here
         towards += here.T @ steps.a[rows]
     penalty = RIDGE * len(steps.r) * np.eye(size)
-    value: Float64s = np.linalg.solve(forward + penalty, backward)
-    action: Float64s = np.linalg.solve(square + penalty, towards)
-    return value, action
+    value, action = np.linalg.solve(forward + penalty, backward), np.linalg.solve(square + penalty, towards)
+    return value.astype(np.float64), action.astype(np.float64)
 
 
 def blocks(steps: Steps, features: Features) -> Iterator[tuple[Float64s, Float64s, slice]]:

@@ -37,12 +37,13 @@ class NearestPolicy(Policy):
         """Weights exp(-(d / (WIDTH d_farthest))^2 / 2). The same observation gets the same action."""
         del rng
         count = min(self.count, len(self.states))
-        distance, rows = self.tree.query(seen.astype(np.float64), np.arange(1, count + 1))
+        found: tuple[Any, Any] = self.tree.query(seen.astype(np.float64), np.arange(1, count + 1))
+        distance, rows = found
         width = np.maximum(WIDTH * distance[..., -1:], np.finfo(np.float64).tiny)
         weight = np.exp(-0.5 * (distance / width) ** 2)
         weight /= weight.sum(axis=-1, keepdims=True)
-        found = (weight[..., None] * self.actions[rows]).sum(axis=-2)
-        return onto_bounds(found.astype(np.float32), self.space)
+        share = (weight[..., None] * self.actions[rows]).sum(axis=-2)
+        return onto_bounds(share.astype(np.float32), self.space)
 
     def arrays(self) -> dict[str, Float32s]:
         return {"states": self.states, "actions": self.actions}

@@ -38,14 +38,12 @@ def _cards(dataset: str, found: Mapping[str, Any]) -> list[Markup]:
     told = {
         "near rows, in steps of the data": shown(numbers.get("reach", math.nan), 2),
         "near rows that were found": _share(numbers.get("recall", math.nan)),
-        "price of a unit of distance": shown(numbers.get("slope", math.nan), 2),
+        "price of a usual neighbour, in deviations": shown(numbers.get("usual_price", math.nan), 2),
         "temperature": shown(numbers.get("temperature", math.nan), 2),
         "rows that prefer another's action": _share(numbers["moved"]),
         "longest chain without an own step": "endless" if longest < 0 else shown(longest, 0),
         "mean value": f"{shown(numbers['value'], 1)}, of the logged behaviour {shown(numbers['usual_value'], 1)}",
-        "largest value, and what rewards allow": " / ".join(
-            shown(numbers.get(key, math.nan), 1) for key in ("largest", "limit")
-        ),
+        "value of the best logged row": shown(numbers.get("best_logged", math.nan), 1),
         "exact to": shown(numbers.get("bound", math.nan), 4),
     }
     listed = found.get("warnings")

@@ -115,6 +115,7 @@ def network_of(policy: Policy, what: str) -> MLPPolicy:
         means = Layers((*weights[:-1], weights[-1][:, :size]), (*biases[:-1], biases[-1][:size]))
         return MLPPolicy(policy.space, means)
     reasons = {
+        "nearest": "it looks up stored states, which no plain layers do",
         "planner": "it makes a plan in many steps of denoising, and remembers it from one action to the next",
         "chosen": "it draws many actions and takes the one that its critic values most",
     }
