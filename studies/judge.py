@@ -29,7 +29,7 @@ from stacq.evaluation.rollouts import Counting, Going, env_of
 from stacq.judgement.candidates import Candidate
 from stacq.judgement.config import JudgeConfig
 from stacq.judgement.judging import court_of, judgement_of
-from stacq.judgement.verdict import Interval, Judgement, recommendation
+from stacq.judgement.verdict import Interval, Judgement, recommendation, verdict_of
 from stacq.pipeline.models import fit_dynamics
 from stacq.policies import MLPPolicy
 from stacq.policies.gaussian import gaussian_policy
@@ -252,7 +252,7 @@ def covered(record: dict[str, Any], widening: float = 1.0) -> bool:
     """Whether the interval, widened about its middle, holds the measured value, give or take its own error."""
     low, high = record["judgement"]["value"]["low"], record["judgement"]["value"]["high"]
     middle, half = (low + high) / 2, (high - low) / 2 * widening
-    return abs(record["truth"]["0.99"] - middle) <= half + 1.96 * record["error"]
+    return bool(abs(record["truth"]["0.99"] - middle) <= half + 1.96 * record["error"])
 
 
 def table() -> Iterator[str]:
@@ -277,8 +277,12 @@ def table() -> Iterator[str]:
         true = np.array([record["truth"]["0.99"] for record in group])
         told = np.array([record["judgement"]["value"]["value"] for record in group])
         error = float(np.abs(true - told).mean())
-        words = [record["judgement"]["verdict"] for record in group]
-        wrong = [r for r in group if r["judgement"]["verdict"] == "better" and r["truth"]["0.99"] < r["data"]["value"]]
+        words = [restored(record).verdict for record in group]
+        wrong = [
+            record
+            for record, word in zip(group, words, strict=True)
+            if word == "better" and record["truth"]["0.99"] < record["data"]["value"]
+        ]
         share = float(np.mean([covered(record) for record in group]))
         yield (
             f"| {name} | {error:.0f} | {error / np.ptp(true):.2f} | {share:.0%} | {words.count('not judged')} | "
@@ -297,7 +301,10 @@ def chosen_of(group: list[dict[str, Any]]) -> str:
 def restored(record: dict[str, Any]) -> Judgement:
     intervals = ("value", "critics", "critics_of_states", "rollouts")
     found = dict(record["judgement"])
-    return Judgement(**{**found, **{key: found[key] and Interval(**found[key]) for key in intervals}})
+    found |= {key: found[key] and Interval(**found[key]) for key in intervals}
+    data, discount = Interval(**record["data"]), record["config"]["discount"]
+    word, because = verdict_of(found["value"], data, found["far_actions"], found["horizon"], discount)
+    return Judgement(**{**found, "verdict": word, "because": because})
 
 
 def main() -> None:

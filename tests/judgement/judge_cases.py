@@ -22,12 +22,12 @@ QUICK = JudgeConfig(
     starts=4,
     horizon=12,
     fqe=FQEConfig(members=2, hidden=(32,), steps=1_200, first_steps=300, batch=64, learning_rate=3e-3),
-    outcome=OutcomeConfig(hidden=(32,), steps=400),
+    outcome=OutcomeConfig(hidden=(32,), steps=1_500),
 )
 
 
 @functools.cache
-def chain(episodes: int = 60, seed: int = 0) -> Dataset:
+def chain(episodes: int = 150, seed: int = 0) -> Dataset:
     """One-hot places; an action above 0 goes right, another left. Uniform actions, each of -1 and 1 about as often."""
     rng = np.random.default_rng(seed)
     rows: dict[str, list[object]] = {name: [] for name in ("s", "a", "r", "s_next", "terminal", "timeout")}
@@ -61,7 +61,7 @@ def onehot(place: int) -> list[float]:
 
 @functools.cache
 def models() -> Dynamics:
-    config = FitConfig(forward_members=2, inverse_members=1, hidden=(32,), max_epochs=40, batch=32)
+    config = FitConfig(forward_members=2, inverse_members=1, hidden=(64,), max_epochs=60, batch=32)
     return fit(chain(), config).dynamics
 
 

@@ -33,5 +33,5 @@ def test_models_know_that_going_right_ends_the_chain() -> None:
     left = imagine(always(-0.9), evidence, world._replace(border=np.inf), starts, 12, 0)
     kept = trusted(right, DISCOUNT, 12)
     places = np.repeat(evidence.raw(starts).argmax(axis=1), 2)
-    np.testing.assert_allclose(kept.value, DISCOUNT ** (3 - places), atol=0.25)
-    assert trusted(left, DISCOUNT, 12).value.max() < 0.3
+    np.testing.assert_allclose(kept.value, DISCOUNT ** (3 - places), atol=0.05)
+    assert trusted(left, DISCOUNT, 12).value.max() < 0.05

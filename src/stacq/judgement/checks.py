@@ -29,7 +29,8 @@ def nearest(asked: Float32s, held: Float32s, asked_in: Ints, held_in: Ints) -> F
         away = (asked[block] ** 2).sum(axis=1)[:, None] + squares - 2 * asked[block] @ held.T
         away[asked_in[block][:, None] == held_in] = np.inf
         found[block] = away.min(axis=1)
-    return np.sqrt(np.maximum(found, 0) / asked.shape[1])
+    away_from: Float64s = np.sqrt(np.maximum(found, 0) / asked.shape[1])
+    return away_from
 
 
 def support_of(points: Float32s, episode: Ints, seed: int = 0) -> Support:

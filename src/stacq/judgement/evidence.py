@@ -70,7 +70,8 @@ def evidence_of(dataset: Dataset, normaliser: Normaliser | None = None) -> Evide
         )
     normaliser = normaliser or Normaliser.fit(dataset.observations)
     low, high = (np.asarray(bound, np.float32) for bound in (dataset.action_low, dataset.action_high))
-    middle, half = (low + high) / 2, (high - low) / 2
+    half_of = np.float32(0.5)
+    middle, half = (low + high) * half_of, (high - low) * half_of
     known = dataset.successor_known[usable]
     successors = np.where(known[:, None], dataset.next_observations[usable], dataset.observations[usable])
     rewards = dataset.rewards[usable].astype(np.float64)

@@ -38,7 +38,8 @@ def episode_weights(rng: np.random.Generator, members: int, episodes: int) -> Fl
     Unlike the counts of a classic bootstrap none is zero: every member sees every fall.
     """
     raw = rng.exponential(size=(members, episodes))
-    return (raw / raw.mean(axis=1, keepdims=True)).astype(np.float32)
+    weights: Float32s = (raw / raw.mean(axis=1, keepdims=True)).astype(np.float32)
+    return weights
 
 
 def td_target(r: jax.Array, carry: jax.Array, q_next: jax.Array) -> jax.Array:
@@ -68,12 +69,14 @@ def fitted(first: MLP, table: Table, weights: jax.Array, key: jax.Array, cfg: FQ
 
     done = jax.lax.fori_loop(0, steps, step, new_learner(first, adam))
     assert done.target is not None
-    return done.target
+    network: MLP = done.target
+    return network
 
 
 def new_critics(key: jax.Array, inputs: int, cfg: FQEConfig) -> MLP:
     """With LayerNorm: without it, values of unlike actions grow without bound."""
-    return init_ensemble(key, cfg.members, (inputs, *cfg.hidden, 1), layer_norm=True)
+    critics: MLP = init_ensemble(key, cfg.members, (inputs, *cfg.hidden, 1), layer_norm=True)
+    return critics
 
 
 def table_of(evidence: Evidence, second: Float32s, second_next: Float32s, discount: float) -> Table:

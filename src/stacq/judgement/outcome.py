@@ -31,7 +31,8 @@ def fit_outcome(evidence: Evidence, s_next: Float32s, cfg: OutcomeConfig, seed: 
     x = np.concatenate([evidence.s, evidence.a, s_next], axis=1)
     kinds = [np.flatnonzero(evidence.done == kind).astype(np.int32) for kind in (0, 1)]
     arrays = [jnp.asarray(each) for each in (x, evidence.r, evidence.done, *kinds)]
-    return _fitted(*arrays, jax.random.key(seed), cfg)
+    network: MLP = _fitted(*arrays, jax.random.key(seed), cfg)
+    return network
 
 
 @partial(jax.jit, static_argnames="cfg")

@@ -87,11 +87,11 @@ def verdict_of(
     believed = horizon is None or horizon >= LEAST_TRUST / max(1 - discount, 1e-6)
     if far_actions > FAR or not believed:
         return "not judged", _unknown(far_actions, horizon)
-    if value.low > data.value:
-        return "better", "its whole interval lies above the data; wrong if the models and critics share an error"
-    if value.high < data.value:
-        return "worse", "its whole interval lies below the data; wrong if it is good where the data never was"
-    return "as good", "its interval holds the data's value: the data cannot tell them apart"
+    if value.low > data.high:
+        return "better", "its whole interval lies above the data's; wrong if the models and critics share an error"
+    if value.high < data.low:
+        return "worse", "its whole interval lies below the data's; wrong if it is good where the data never was"
+    return "as good", "its interval meets the data's: the data cannot tell them apart"
 
 
 def _unknown(far_actions: float, horizon: float | None) -> str:
@@ -108,8 +108,8 @@ def recommendation(judged: Sequence[Judgement], data: Interval) -> tuple[str | N
         return None, "none is better than the data, as far as the data can tell"
     best = max(known, key=lambda each: each.careful)
     if best.verdict == "better":
-        return best.name, f"take {best.name}: its whole interval lies above the data's value"
-    return best.name, f"take {best.name} if any: it comes first, but its interval holds the data's value too"
+        return best.name, f"take {best.name}: its whole interval lies above the data's"
+    return best.name, f"take {best.name} if any: it comes first, but its interval meets the data's"
 
 
 def chance_note(count: int) -> str:

@@ -75,11 +75,15 @@ def judge_candidates(
 
 
 def judge_trained(
-    dataset: Dataset, runs: Sequence[Path], dynamics: Dynamics | None, reporter: Reporter
+    dataset: Dataset,
+    runs: Sequence[Path],
+    dynamics: Dynamics | None,
+    reporter: Reporter,
+    config: JudgeConfig = JudgeConfig(),
 ) -> Report | None:
     """The policies that were trained just now; None, with the reason, where the data cannot judge them."""
     try:
-        return judge_candidates(dataset, candidates_from(runs), dynamics=dynamics, reporter=reporter)
+        return judge_candidates(dataset, candidates_from(runs), config, dynamics=dynamics, reporter=reporter)
     except InputError as error:
         reporter.say(f"! the policies are not judged: {error.problem}")
         return None
