@@ -122,7 +122,7 @@ def truly_reachable(dataset: Dataset, trials: Trials, sets: ReachableSets) -> di
 
 def measured(dataset: Dataset, dynamics: Dynamics, config: ReachConfig, trials: Trials, most: int) -> dict[str, Any]:
     found = find_reachable(dataset, dynamics, config, reporter=Reporter())
-    anchors, members = others(found.sets)
+    anchors, members = (each.astype(np.int64) for each in others(found.sets))
     actions = leading_actions(dataset, dynamics, found.sets)
     chosen = np.sort(np.random.default_rng(SEED).choice(len(anchors), min(most, len(anchors)), replace=False))
     misses = np.array([trials.miss(int(anchors[k]), int(members[k]), actions[k]) for k in chosen])
