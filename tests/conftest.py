@@ -28,7 +28,7 @@ SLOW_TO_COMPILE = {"onestep-stacq", "mbts", "diffuser", "rambo"}
 COMPILING = {"test_algo_contract", "test_resume", "test_stages", "test_train", "test_watchdog", "test_task"}
 COMPILING |= {"test_algo_probes", "test_algo_updates"}
 COMPILED_PROGRAMS = 30_000  # pieces of memory of a process; the system allows 65,530
-STOPPED = {"bc", "td3bc", "stacq"}  # by fast tests; every algorithm by slow ones, which kill it for real
+STOPPED = {"bc", "td3bc", "stacq"}  # by fast tests; every algorithm by slow ones, which also kill it for real
 TORN_DOWN = itertools.count(1)
 LOOKED_AT_EVERY = 20  # tests: to count the pieces takes longer than most of them
 

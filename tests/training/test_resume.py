@@ -49,6 +49,11 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_never_was(
     assert outcome(directory) == outcome(whole)
 
 
+# The loop does this for every algorithm alike; real kills, below, are of them all.
+some = pytest.mark.parametrize("finished", ["bc", "td3bc", "stacq"], indirect=True)
+
+
+@some
 @pytest.mark.parametrize(
     ("number", "raised"),
     [(signal.SIGTERM, Terminated), pytest.param(signal.SIGINT, KeyboardInterrupt, marks=pytest.mark.slow)],
@@ -76,6 +81,7 @@ def test_a_run_that_is_asked_to_stop_keeps_what_it_did(
     assert outcome(directory) == outcome(whole)
 
 
+@some
 def test_a_stop_while_evaluations_are_waited_for_keeps_what_was_done(
     finished: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
