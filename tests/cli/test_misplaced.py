@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from stacq.cli import main
+from stacq.cli import ALONE, main
 from stacq.cli.misplaced import check_options
 
 MAZE = "stacq/maze-stitching-v0"
@@ -47,3 +47,10 @@ def test_what_help_lists_is_never_refused(capsys: pytest.CaptureFixture[str], ve
     assert len(found) > 20
     for option in found:
         check_options([verb, option])
+
+
+def test_every_verb_without_verbs_of_its_own_is_parsed_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    verbs = re.findall(r"\{([a-z,]+)\}", capsys.readouterr().out)[0].split(",")
+    assert {*verbs} == {*ALONE, "data", "dynamics"}

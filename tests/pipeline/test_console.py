@@ -38,7 +38,14 @@ def test_a_brief_reporter_leaves_reports_to_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(12, "12 seconds"), (150, "2.5 minutes"), (9_000, "2.5 hours"), (216_000, "2.5 days")]
+    ("seconds", "text"),
+    [
+        (0.1, "less than a second"),
+        (12, "12 seconds"),
+        (150, "2.5 minutes"),
+        (9_000, "2.5 hours"),
+        (216_000, "2.5 days"),
+    ],
 )
 def test_durations_are_told_roughly(seconds: float, text: str) -> None:
     assert duration(seconds) == text

@@ -42,6 +42,7 @@ ALONE: dict[str, Any] = {
     "study": Study,
     "evaluate": Evaluate,
     "report": ReportPage,
+    "judge": Judge,
     "export": Export,
     "algos": Algorithms,
     "maze": Maze,

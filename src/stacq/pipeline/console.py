@@ -282,7 +282,7 @@ def duration(seconds: float) -> str:
     for size, unit in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 1.5 * size:
             return f"{seconds / size:.1f} {unit}"
-    return plural(round(seconds), "second")
+    return plural(round(seconds), "second") if seconds >= 0.5 else "less than a second"
 
 
 def _facts(report: Report) -> str:

@@ -41,7 +41,7 @@ class Options:
     steps: Count = None
     """Gradient steps of every phase; by default the preset's, which `stacq algos` prints."""
     eval_every: Count = None
-    """Steps between evaluations; by default 200 of them, in plane mazes and small 20, in small ant mazes 5."""
+    """Steps between evaluations, 100 or more; by default 200 in all, 20 small or in plane mazes, 5 in small AntMaze."""
     episodes: Count = None
     """Per evaluation; by default 10, in AntMaze and PointMaze 100, with --small 20."""
     env: Text = None
