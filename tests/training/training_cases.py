@@ -21,7 +21,7 @@ from stacq.dynamics.recipes import FitConfig
 from stacq.pipeline.options import Options
 from stacq.pipeline.plan import Plan, make_plan
 from stacq.pipeline.reporter import Reporter
-from stacq.pipeline.stages import Work, make_task, with_actions, with_data, with_policies
+from stacq.pipeline.stages import Work, make_task, with_actions, with_data, with_policies, with_prepared
 from stacq.pipeline.trained import Trained
 from stacq.reach.build import reachable_sets
 from stacq.reach.config import ReachConfig
@@ -109,8 +109,9 @@ def run_job(
     listener: Listener | None = None,
     say: Callable[[str], None] = print,
 ) -> Trained:
-    """The stages after the models; an algorithm makes its own data in silence."""
-    work = dataclasses.replace(with_data(Work(chosen, out=out, workers=workers)), reporter=Told(say, listener))
+    """The stages after the models; an algorithm makes its own data, and what it prepares, in silence."""
+    silent = with_prepared(with_data(Work(chosen, out=out, workers=workers)))
+    work = dataclasses.replace(silent, reporter=Told(say, listener))
     trained = with_policies(with_actions(work)).trained
     assert trained is not None
     return trained
