@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 Word = Literal["better", "as good", "worse", "not judged"]
+SHARED_ERROR = 0.3  # of the data's value above the worst: what intervals miss, 19 times in 20 (docs/judge.md)
 FAR = 0.5  # share of proposed actions beyond the data from which nothing can be said for a policy
 LEAST_TRUST = 0.1  # of the discount's own horizon: models that give up sooner have said nothing
 CHANCE = {5: 1.00, 6: 0.89, 7: 0.79, 8: 0.74, 9: 0.70, 10: 0.65, 11: 0.62, 12: 0.59, 16: 0.50, 20: 0.45}
@@ -65,18 +66,22 @@ class Report:
         }
 
 
-def careful_value(critics: Interval, rollouts: Interval | None, worst: float) -> float:
-    """Half the critics' low end and half what the models are sure of, neither below the worst that can be.
+def careful_value(critics: Interval, rollouts: Interval | None, near: float, data: float, worst: float) -> float:
+    """What policies are ranked by: half of it what the models are sure of, a quarter the critics' low end, and a
+    quarter the data's value for the share of actions that are `near` the data's. No part is below `worst`.
 
-    Critics overrate what no data contradicts, and models underrate what they do not know: a policy must convince both.
+    Critics overrate what no data contradicts, and models know nothing of what is new to them: a policy must convince
+    both. The third part tells policies apart of which both know nothing.
     """
-    parts = [critics.low] if rollouts is None else [critics.low, rollouts.low]
-    return sum(max(part, worst) for part in parts) / len(parts)
+    parts = [max(critics.low, worst), worst + near * (data - worst)]
+    sure = sum(parts) / 2 if rollouts is None else max(rollouts.low, worst)
+    return sure / 2 + sum(parts) / 4
 
 
-def together(parts: Sequence[Interval], value: float) -> Interval:
-    """From the lowest end to the highest: each way errs in its own direction."""
-    low, high = min(part.low for part in parts), max(part.high for part in parts)
+def together(parts: Sequence[Interval], value: float, slack: float) -> Interval:
+    """From the lowest end to the highest, since each way errs in its own direction; widened by `slack`, since they
+    learned from the same data and share some errors."""
+    low, high = min(part.low for part in parts) - slack, max(part.high for part in parts) + slack
     return Interval(min(max(value, low), high), low, high)
 
 
