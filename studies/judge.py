@@ -287,8 +287,10 @@ def table() -> Iterator[str]:
             cells = " | ".join(f"{value:.2f}" for value in np.mean(found, axis=0))
             yield f"| **mean of {len(found)}** | {sum(map(len, groups.values()))} | {way} | {cells} |"
     yield ""
-    yield "| dataset / set | mean abs. error | of the range | slack | covered | not judged | Spearman of the others | wrongly better | chosen |"
-    yield "|---|---|---|---|---|---|---|---|---|"
+    head = "dataset / set, mean abs. error, of the range, slack, covered, not judged, Spearman of the others"
+    columns = [*head.split(", "), "wrongly better", "chosen"]
+    yield f"| {' | '.join(columns)} |"
+    yield "|---" * len(columns) + "|"
     for name, group in groups.items():
         slack = slack_of(name.split("/")[0])
         judged = [restored(record, slack) for record in group]
@@ -301,20 +303,18 @@ def table() -> Iterator[str]:
             for each, record in zip(judged, group, strict=True)
             if each.verdict == "better" and record["truth"]["0.99"] < record["data"]["value"]
         ]
+        unknown = sum(each.verdict == "not judged" for each in judged)
         yield (
-            f"| {name} | {error:.0f} | {error / np.ptp(true):.2f} | {slack * unit:.0f} | {share:.0%} | "
-            f"{sum(each.verdict == 'not judged' for each in judged)} | {among_judged(judged, group):.2f} | {len(wrong)} | {chosen_of(judged, group)} |"
+            f"| {name} | {error:.0f} | {error / np.ptp(true):.2f} | {slack * unit:.0f} | {share:.0%} | {unknown} | "
+            f"{among_judged(judged, group):.2f} | {len(wrong)} | {chosen_of(judged, group)} |"
         )
 
 
 def among_judged(judged: list[Judgement], group: list[dict[str, Any]]) -> float:
     """Spearman of the ranking without the policies that the report says it cannot judge."""
-    pairs = [
-        (each.careful, record["truth"]["1"])
-        for each, record in zip(judged, group, strict=True)
-        if each.verdict != "not judged"
-    ]
-    return float(spearmanr(*zip(*pairs, strict=True)).statistic)
+    known = [place for place, each in enumerate(judged) if each.verdict != "not judged"]
+    told, true = [judged[place].careful for place in known], [group[place]["truth"]["1"] for place in known]
+    return float(spearmanr(told, true).statistic)
 
 
 def chosen_of(judged: list[Judgement], group: list[dict[str, Any]]) -> str:
