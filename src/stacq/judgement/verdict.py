@@ -67,15 +67,14 @@ class Report:
 
 
 def careful_value(critics: Interval, rollouts: Interval | None, near: float, data: float, worst: float) -> float:
-    """What policies are ranked by: half of it what the models are sure of, a quarter the critics' low end, and a
-    quarter the data's value for the share of actions that are `near` the data's. No part is below `worst`.
+    """What policies are ranked by: half of it what the models are sure of, half the data's value for the share of
+    actions that are `near` the data's. Neither half is below `worst`.
 
-    Critics overrate what no data contradicts, and models know nothing of what is new to them: a policy must convince
-    both. The third part tells policies apart of which both know nothing.
+    The second half tells policies apart of which the models know nothing. Where there are no models, the critics' low
+    end stands in for them: critics overrate what no data contradicts, so they come second.
     """
-    parts = [max(critics.low, worst), worst + near * (data - worst)]
-    sure = sum(parts) / 2 if rollouts is None else max(rollouts.low, worst)
-    return sure / 2 + sum(parts) / 4
+    sure = critics if rollouts is None else rollouts
+    return max(sure.low, worst) / 2 + (worst + near * (data - worst)) / 2
 
 
 def together(parts: Sequence[Interval], value: float, slack: float) -> Interval:
@@ -107,11 +106,14 @@ def _unknown(far_actions: float, horizon: float | None) -> str:
 
 
 def recommendation(judged: Sequence[Judgement], data: Interval) -> tuple[str | None, str]:
-    """The best policy that could be judged and beats the data; none where there is no such one."""
-    known = [each for each in judged if each.verdict in ("better", "as good") and each.value.value > data.value]
-    if not known:
+    """The first in rank that could be judged, if its value beats the data's.
+
+    Where it does not, none is: a policy further down that claims more has less to show for it.
+    """
+    known = [each for each in judged if each.verdict != "not judged"]
+    best = max(known, key=lambda each: each.careful, default=None)
+    if best is None or best.verdict == "worse" or best.value.value <= data.value:
         return None, "none is better than the data, as far as the data can tell"
-    best = max(known, key=lambda each: each.careful)
     if best.verdict == "better":
         return best.name, f"take {best.name}: its whole interval lies above the data's"
     return best.name, f"take {best.name} if any: it comes first, but its interval meets the data's"
