@@ -1,12 +1,13 @@
 """How `stacq run` ends where no environment is known, and what it says of sets that join nothing."""
 
 import dataclasses
+import json
+from pathlib import Path
 
-from judge_cases import QUICK, chain, models
+from judge_cases import QUICK, always, chain, models
 from stacq.judgement.verdict import Report
 from stacq.pipeline.judge import judge_trained
 from stacq.pipeline.reporter import Reporter
-from stacq.pipeline.train import train
 from stacq.report.page import page_text
 from stacq.report.page_judge import judge_section
 from stacq.runs.summary import RunSummary, nothing_to_stitch, read_run
@@ -26,18 +27,27 @@ class Heard(Reporter):
         self.reports.append(report)
 
 
-def test_trained_policies_are_judged_at_the_end() -> None:
-    trained = train(
-        chain(), "bc", seeds=2, steps=20, eval_every=20, evaluate=False, settings={"batch": 16, "hidden": (8,)}
-    )
+def finished_run(directory: Path) -> Path:
+    """What a training of two seeds leaves, as far as it is read here."""
+    (directory / "policies").mkdir(parents=True)
+    for seed, action in enumerate((0.9, -0.9)):
+        always(action).save(directory / "policies" / f"seed-{seed}.safetensors")
+    config = {"algorithm": "bc", "label": "BC", "dataset": "chain", "env": None, "seeds": [0, 1], "total_steps": 20}
+    (directory / "config.json").write_text(json.dumps(config))
+    (directory / "result.json").write_text(json.dumps({"measure": None, "seeds": [0, 1], "lost": [], "final": None}))
+    return directory
+
+
+def test_trained_policies_are_judged_at_the_end(tmp_path: Path) -> None:
+    directory = finished_run(tmp_path / "run")
     heard = Heard()
-    report = judge_trained(chain(), [trained.directory], models(), heard, FEW)
+    report = judge_trained(chain(), [directory], models(), heard, FEW)
     assert report is not None and heard.reports == [report]
     assert {each.name for each in report.judged} == {"BC, seed 0", "BC, seed 1"}
-    page = page_text([read_run(trained.directory)], title="t", first=[judge_section(report)])
+    page = page_text([read_run(directory)], title="t", first=[judge_section(report)])
     assert "What the policies are worth" in page and "BC, seed 1" in page
     few = chain(episodes=5)
-    assert judge_trained(few, [trained.directory], models(), heard, FEW) is None
+    assert judge_trained(few, [directory], models(), heard, FEW) is None
     assert "the policies are not judged: 5 episodes" in heard.said[-1]
 
 

@@ -66,12 +66,18 @@ def test_none_is_recommended_below_the_data_and_the_careful_one_above() -> None:
     assert "whole interval" in recommendation([replace(sure, verdict="better")], DATA)[1]
 
 
+def test_a_bold_claim_from_further_down_is_not_recommended() -> None:
+    """Critics alone put a ruined policy above the data; the first in rank does not beat it, so none is taken."""
+    first, bold = judgement("first", 9.5, careful=9.0), judgement("bold", 30.0, careful=-5.0)
+    assert recommendation([first, bold], DATA)[0] is None
+
+
 def test_both_ways_must_be_convinced() -> None:
     critics, rollouts = Interval(10, 8, 12), Interval(5, 2, 20)
-    assert careful_value(critics, rollouts, worst=0.0) == 5.0
-    assert careful_value(critics, Interval(5, -90, 20), worst=0.0) == 4.0
-    assert careful_value(critics, None, worst=0.0) == 8.0
-    assert together([critics, rollouts], 10.0) == Interval(10.0, 2, 20)
+    assert careful_value(critics, rollouts, 0.5, data=8.0, worst=0.0) == 2 / 2 + 4 / 2
+    assert careful_value(critics, Interval(5, -90, 20), 1.0, data=8.0, worst=-4.0) == -4 / 2 + 8 / 2
+    assert careful_value(critics, None, 0.0, data=8.0, worst=-4.0) == 8 / 2 - 4 / 2
+    assert together([critics, rollouts], 10.0, 1.0) == Interval(10.0, 1, 21)
 
 
 def test_small_sets_carry_a_warning() -> None:

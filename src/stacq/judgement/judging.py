@@ -23,6 +23,7 @@ from stacq.judgement.fqe import Critics, evaluated, prepared
 from stacq.judgement.outcome import fit_outcome
 from stacq.judgement.rollouts import World, imagine, trusted, world_of
 from stacq.judgement.verdict import (
+    SHARED_ERROR,
     Interval,
     Judgement,
     Report,
@@ -129,17 +130,18 @@ def judgement_of(candidate: Candidate, court: Court, rows: int) -> Judgement:
         s_after, s_first = arrives(court, part.s_next, a_next), arrives(court, part.starts, a_start)
         of_states = of_members(evaluated(court.of_states, part, part.s_next, s_after, s_first))
     rollouts, horizon = rolled_out(candidate, court, rows)
-    worst = min(court.evidence.rewards[0], 0.0) / (1 - config.discount)
+    worst = worst_of(court)
     both = [critics] if of_states is None else [critics, of_states]
     parts = [*both, *([] if rollouts is None else [rollouts])]
-    value = together(parts, float(np.mean([each.value for each in both])))
+    slack = SHARED_ERROR * max(court.data.value - worst, 0.0)
+    value = together(parts, float(np.mean([each.value for each in both])), slack)
     far_actions, far_states = far_from_data(policy, court)
     word, because = verdict_of(value, court.data, far_actions, horizon, config.discount)
     lowest = min(both, key=lambda each: each.low)
     return Judgement(
         name=candidate.name,
         value=value,
-        careful=careful_value(lowest, rollouts, worst),
+        careful=careful_value(lowest, rollouts, 1 - far_actions, court.data.value, worst),
         critics=critics,
         critics_of_states=of_states,
         rollouts=rollouts,
@@ -149,6 +151,11 @@ def judgement_of(candidate: Candidate, court: Court, rows: int) -> Judgement:
         verdict=word,
         because=because,
     )
+
+
+def worst_of(court: Court) -> float:
+    """The data's lowest rewards for ever, or nothing where these are positive: then the worst is that the task ends."""
+    return min(court.evidence.rewards[0], 0.0) / (1 - court.config.discount)
 
 
 def acts(policy: object, court: Court, states: Float32s) -> Float32s:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 Word = Literal["better", "as good", "worse", "not judged"]
+SHARED_ERROR = 0.3  # of the data's value above the worst: what intervals miss, 19 times in 20 (docs/judge.md)
 FAR = 0.5  # share of proposed actions beyond the data from which nothing can be said for a policy
 LEAST_TRUST = 0.1  # of the discount's own horizon: models that give up sooner have said nothing
 CHANCE = {5: 1.00, 6: 0.89, 7: 0.79, 8: 0.74, 9: 0.70, 10: 0.65, 11: 0.62, 12: 0.59, 16: 0.50, 20: 0.45}
@@ -65,18 +66,21 @@ class Report:
         }
 
 
-def careful_value(critics: Interval, rollouts: Interval | None, worst: float) -> float:
-    """Half the critics' low end and half what the models are sure of, neither below the worst that can be.
+def careful_value(critics: Interval, rollouts: Interval | None, near: float, data: float, worst: float) -> float:
+    """What policies are ranked by: half of it what the models are sure of, half the data's value for the share of
+    actions that are `near` the data's. Neither half is below `worst`.
 
-    Critics overrate what no data contradicts, and models underrate what they do not know: a policy must convince both.
+    The second half tells policies apart of which the models know nothing. Where there are no models, the critics' low
+    end stands in for them: critics overrate what no data contradicts, so they come second.
     """
-    parts = [critics.low] if rollouts is None else [critics.low, rollouts.low]
-    return sum(max(part, worst) for part in parts) / len(parts)
+    sure = critics if rollouts is None else rollouts
+    return max(sure.low, worst) / 2 + (worst + near * (data - worst)) / 2
 
 
-def together(parts: Sequence[Interval], value: float) -> Interval:
-    """From the lowest end to the highest: each way errs in its own direction."""
-    low, high = min(part.low for part in parts), max(part.high for part in parts)
+def together(parts: Sequence[Interval], value: float, slack: float) -> Interval:
+    """From the lowest end to the highest, since each way errs in its own direction; widened by `slack`, since they
+    learned from the same data and share some errors."""
+    low, high = min(part.low for part in parts) - slack, max(part.high for part in parts) + slack
     return Interval(min(max(value, low), high), low, high)
 
 
@@ -102,11 +106,14 @@ def _unknown(far_actions: float, horizon: float | None) -> str:
 
 
 def recommendation(judged: Sequence[Judgement], data: Interval) -> tuple[str | None, str]:
-    """The best policy that could be judged and beats the data; none where there is no such one."""
-    known = [each for each in judged if each.verdict in ("better", "as good") and each.value.value > data.value]
-    if not known:
+    """The first in rank that could be judged, if its value beats the data's.
+
+    Where it does not, none is: a policy further down that claims more has less to show for it.
+    """
+    known = [each for each in judged if each.verdict != "not judged"]
+    best = max(known, key=lambda each: each.careful, default=None)
+    if best is None or best.verdict == "worse" or best.value.value <= data.value:
         return None, "none is better than the data, as far as the data can tell"
-    best = max(known, key=lambda each: each.careful)
     if best.verdict == "better":
         return best.name, f"take {best.name}: its whole interval lies above the data's"
     return best.name, f"take {best.name} if any: it comes first, but its interval meets the data's"

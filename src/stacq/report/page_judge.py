@@ -8,7 +8,8 @@ from stacq.report.page_svg import Markup, el
 ABOUT = (
     "No environment was at hand, so these values are estimates from the data alone. Critics (fitted Q evaluation) "
     "learn them from the data’s own steps; rollouts let each policy act in the learned models for as long as these "
-    "agree. Policies are ranked by half the low end of each. A policy whose actions are unlike the data’s cannot be "
+    "agree. Policies are ranked by the low end of the rollouts and by the share of their actions that are near the "
+    "data’s. A policy whose actions are unlike the data’s cannot be "
     "judged, and is never recommended."
 )
 
