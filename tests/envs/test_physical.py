@@ -312,7 +312,7 @@ def test_gymnasium_finds_every_environment_with_nothing_imported_before() -> Non
 
 
 def test_the_plan_needs_no_opengl() -> None:
-    env: Any = gymnasium.make("stacq/PointMaze-umaze-v0", render_mode="plan")
+    env: Any = gymnasium.make("stacq.envs.registered:stacq/PointMaze-umaze-v0", render_mode="plan")
     env.reset(seed=0)
     before = env.render()
     for _ in range(60):
