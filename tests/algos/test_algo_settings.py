@@ -187,9 +187,9 @@ def test_small_ones_are_evaluated_now_and_then() -> None:
     """Those whose policies take long to act less often, and small ones of mazes whose episodes are long."""
     for algorithm in algos.BUILT_IN:
         often = 5 if algorithm == "diffuser" else 200
-        for name in ("mine", "hopper-medium-v2", "antmaze-umaze-v2"):
+        for name in ("mine", "hopper-medium-v2", "antmaze-umaze-v2", "stacq/pointmaze-umaze-v0"):
             found = preset(algorithm, name).evaluations, preset(algorithm, name, small=True).evaluations
-            assert found == (often, min(often, 5 if "ant" in name else 20))
+            assert found == (often, min(often, 5 if "maze" in name else 20))
 
 
 def test_small_ones_are_smaller_and_keep_what_belongs_to_the_dataset() -> None:
