@@ -208,7 +208,7 @@ def part_file() -> Path:
 def leftovers() -> list[str]:
     """What lies beside the dataset other than its lock."""
     target = cached_file(INFO)
-    return sorted(path.name for path in target.parent.iterdir() if path != target and path.suffix != ".lock")
+    return sorted(path.name for path in target.parent.glob("*") if path != target and path.suffix != ".lock")
 
 
 def ranges(server: Server) -> list[str | None]:

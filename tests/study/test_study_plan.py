@@ -31,7 +31,7 @@ def refused(content: str) -> str:
         ('algorithm = "bc"', 'algorithm = "bc"\ndynamics = "smal"', "did you mean small?"),
         ('algorithm = "bc"', 'algorithm = "bc"\ndatasets = ["hopper"]', "stacq/maze-stitching-v0"),
         ('algorithm = "bc"', 'algorithm = "bc"\nown_only = 1', "true or false"),
-        ("learning_rate", "learning_rat", "did you mean learning_rate?"),
+        ("learning_rate", "learning_rat", "did you mean learning_rate=0.001?"),
         ("1e-2", '"fast"', "a finite number from 0"),
         ("maze-stitching", "maze-stiching", "did you mean stacq/maze-stitching-v0"),
         ("[protocol]", "scale = 'tiny'\n[protocol]", "one of small, full"),
