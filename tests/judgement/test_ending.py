@@ -38,6 +38,7 @@ def finished_run(directory: Path) -> Path:
     return directory
 
 
+@pytest.mark.slow
 def test_trained_policies_are_judged_at_the_end(tmp_path: Path) -> None:
     directory = finished_run(tmp_path / "run")
     heard = Heard()
