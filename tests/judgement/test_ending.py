@@ -4,6 +4,8 @@ import dataclasses
 import json
 from pathlib import Path
 
+import pytest
+
 from judge_cases import QUICK, always, chain, models
 from stacq.judgement.verdict import Report
 from stacq.pipeline.judge import judge_trained
