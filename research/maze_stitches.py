@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from stacq import Dataset, ReachConfig, Stages, load
-from stacq.core.types import Bools, Float64s, Floats, Ints
+from stacq.core.types import Bools, Float64s, Floats, Ints, Rows
 from stacq.dynamics.models import Dynamics
 from stacq.envs.bodies import ARENAS
 from stacq.envs.simulator import Simulator
@@ -78,7 +78,7 @@ class Trials:
         return (float(np.abs(gap(guess)).max()) if guess is not None else np.inf), min(found)
 
 
-def solvable(dataset: Dataset, anchors: Ints, members: Ints) -> Float64s:
+def solvable(dataset: Dataset, anchors: Rows, members: Rows) -> Float64s:
     """Steps to the goal from every row along recorded steps and the pairs (anchor, member); infinite without a way."""
     chained = np.ones(len(dataset), dtype=bool)
     chained[dataset.last_rows] = False
@@ -100,7 +100,7 @@ def start_rows(dataset: Dataset) -> Ints:
     return np.flatnonzero((arena.body.grid.cells(dataset.observations[:, :2]) == arena.start).all(axis=1))
 
 
-def joined(dataset: Dataset, anchors: Ints, members: Ints) -> dict[str, float]:
+def joined(dataset: Dataset, anchors: Rows, members: Rows) -> dict[str, float]:
     steps = solvable(dataset, anchors, members)[start_rows(dataset)]
     there = np.isfinite(steps)
     return {"share": round(float(there.mean()), 4), "moves": float(np.median(steps[there])) if there.any() else -1.0}
