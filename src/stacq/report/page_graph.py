@@ -14,6 +14,7 @@ from stacq.report.page_svg import Markup, percent, shown
 from stacq.runs.summary import RunSummary, finite
 
 LINES = {"value": "by the graph", "usual": "of the logged behaviour"}
+MOST = 1e30  # a larger value is damage, and an axis up to it has no numbers
 KEYS = ("rows", "neighbours", "moved", "value", "usual_value")  # without these it is no graph
 
 
@@ -65,6 +66,7 @@ def _episode(dataset: str, episode: Any) -> list[Markup]:
     for slot, (key, label) in enumerate(LINES.items()):
         raw = episode.get(key)
         values = np.array([finite(each) for each in raw]) if isinstance(raw, list) else np.empty(0)
+        values = np.where(np.abs(values) < MOST, values, np.nan)
         unknown = np.full(len(values), np.nan)
         if len(values):
             lines.append(Line(label, slot, np.arange(len(values), dtype=np.float64), values, unknown, unknown))
