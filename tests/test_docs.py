@@ -178,6 +178,7 @@ SMALL_ROWS = {
     "stacq": "StaCQ, `paper`",
     "td3bc": "TD3+BC",
     "bc": "BC",
+    "iql": "IQL",
     "onestep": "OneStep StaCQ",
     "onestep, action_pull=0.1": "OneStep StaCQ, `robust`",
 }
