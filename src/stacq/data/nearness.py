@@ -22,7 +22,7 @@ def nearness(dataset: Dataset) -> float:
     of them, which is too near rather than too far.
     """
     episodes = _some_episodes(dataset)
-    rows = np.concatenate([np.arange(len(dataset))[dataset.episode(int(each))] for each in episodes])
+    rows = np.flatnonzero(np.repeat(np.isin(np.arange(dataset.episodes), episodes), dataset.lengths))
     known = rows[dataset.successor_known[rows]]
     if len(episodes) < 2 or not len(known):
         return float("nan")
