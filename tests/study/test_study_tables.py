@@ -85,6 +85,8 @@ def test_a_method_that_lost_every_seed_is_not_as_if_it_had_not_been_run() -> Non
     said = table_md(part)
     assert "| hopper-medium | **30.0 ± 14.1** | all seeds lost |" in said
     assert "| hopper-medium | B | all seeds lost |" in said and "& all seeds lost" in table_tex(part)
+    some = table_md(contents([record("hopper-medium", "B", [[1.0], [3.0]], lost=[5])]))
+    assert "**2.0 ± 1.4, 1 lost** |" in some
     assert lost_places([gone, record("hopper-medium", "B", [[1.0]], first=2)]) == set()
 
 
@@ -219,7 +221,7 @@ def test_a_dataset_is_found_whoever_recorded_it() -> None:
 
 def test_a_study_of_nothing_says_what_is_missing(tmp_path: Path) -> None:
     places = Places(tmp_path, tmp_path)
-    found = write_all(study(), cells(), places, *gathered(cells(), places))
+    found = write_all(study(), cells(), places, *gathered(cells(), places), [])
     assert {path.name for path in found} == {"records.jsonl", "curves.csv", "table.csv", "table.md", "table.tex"}
     assert (tmp_path / "table.md").read_text("utf-8").count("not run yet") == 2
 

@@ -34,11 +34,11 @@ class Contents:
         return self.entries.get((dataset, method))
 
     def text(self, dataset: str, method: str) -> str:
-        """Mean ± deviation; empty where nothing was run."""
+        """Mean ± deviation, and how many seeds are not in them; empty where nothing was run."""
         entry = self.entry(dataset, method)
         if entry is None:
             return ALL_LOST if (dataset, method) in self.lost else ""
-        return spread(entry, self.shows)
+        return spread(entry, self.shows) + (f", {len(entry.lost)} lost" if entry.lost else "")
 
     def best(self, dataset: str) -> set[str]:
         """Methods with the best mean of a dataset, as it is printed."""

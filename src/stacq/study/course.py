@@ -120,10 +120,18 @@ class Course:
         return Local(self.places, slots, cores)
 
     def write_tables(self) -> None:
-        """Tables, curves, records and the page, of what is there; what is missing is named."""
+        """Tables, curves and the page, of what is there; what is missing is named.
+
+        The study's own records are all that there are, whatever part of it the tables show. Those of another place
+        are shown and not kept.
+        """
         from stacq.study.tables import gathered, recorded, write_all
 
-        records = self.request.records
-        given = gathered(self.cells, self.places) if records is None else recorded(self.cells, read_records(records))
-        for path in write_all(self.study, self.cells, self.places, *given):
+        if self.request.records is not None:
+            shown, missing = recorded(self.cells, read_records(self.request.records))
+            kept = None
+        else:
+            shown, missing = gathered(self.cells, self.places)
+            kept = gathered(cells_of(self.study), self.places)[0] if self.request.only else shown
+        for path in write_all(self.study, self.cells, self.places, shown, missing, kept):
             self.say(f"written: {path}")

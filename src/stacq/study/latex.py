@@ -27,10 +27,11 @@ def _ours(contents: Contents) -> Iterator[str]:
 
 
 def _spread(contents: Contents, dataset: str, method: str, bold: bool) -> str:
+    """A number, or why there is none."""
     if contents.entry(dataset, method) is None:
         return contents.text(dataset, method) or "--"
-    text = contents.text(dataset, method).replace("±", r"\pm")
-    return rf"$\mathbf{{{text}}}$" if bold else f"${text}$"
+    text, comma, lost = contents.text(dataset, method).replace("±", r"\pm").partition(",")
+    return (rf"$\mathbf{{{text}}}$" if bold else f"${text}$") + comma + lost
 
 
 def _printed(contents: Contents) -> Iterator[list[str]]:

@@ -67,12 +67,17 @@ def _each_seed(cell: Cell) -> set[tuple[str, str, int]]:
 
 
 def write_all(
-    study: Study, cells: Sequence[Cell], places: Places, records: Sequence[Record], missing: Sequence[Missing]
+    study: Study,
+    cells: Sequence[Cell],
+    places: Places,
+    records: Sequence[Record],
+    missing: Sequence[Missing],
+    kept: Sequence[Record] | None = None,
 ) -> list[Path]:
-    """Everything, each file whole or not at all; the paths."""
+    """Everything, each file whole or not at all; the paths. Records to keep may be of more cells than the tables."""
     contents = contents_of(study, cells, records, missing)
     texts = {
-        "records.jsonl": lines_of(records),
+        **({} if kept is None else {"records.jsonl": lines_of(kept)}),
         "curves.csv": curves_csv(contents.entries),
         "table.csv": table_csv(contents.entries),
         "table.md": table_md(contents),
