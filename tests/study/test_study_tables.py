@@ -92,7 +92,13 @@ def test_a_method_that_lost_every_seed_is_not_as_if_it_had_not_been_run() -> Non
 
 def test_values_stand_beside_what_they_promised() -> None:
     known = {"value": [[9.0, 240.0], [9.0, 250.0]], "discounted_return": [[9.0, 260.0], [9.0, 261.0]]}
-    first = record("hopper-medium", "A", [[10.0, 20.0], [30.0, 40.0]], **known)
+    first = record(
+        "hopper-medium",
+        "A",
+        [[10.0, 20.0], [30.0, 40.0]],
+        value=known["value"],
+        discounted_return=known["discounted_return"],
+    )
     assert "| 245 / 260 |" in table_md(contents([first]))
     (row,) = csv.DictReader(table_csv(entries_of([first])).splitlines())
     assert (row["value"], row["discounted_return"]) == ("245", "260.5")
