@@ -1,5 +1,6 @@
 """What the documents show is run, and what they point to exists."""
 
+import json
 import re
 import subprocess
 import sys
@@ -211,7 +212,7 @@ def shown(page: str, heading: str) -> list[list[str]]:
 
 def printed_rows(records: str) -> list[list[str]]:
     """What `studies/locomotion.py --table` prints of a file of records: dataset, run, steps, then numbers."""
-    command = [sys.executable, "studies/locomotion.py", "--table", f"studies/results/{records}"]
+    command = [sys.executable, "studies/locomotion.py", "--table", str(ROOT / "studies" / "results" / records)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in answer.stdout.splitlines()[2:]]
 
@@ -219,7 +220,10 @@ def printed_rows(records: str) -> list[list[str]]:
 def test_tables_say_what_the_records_say() -> None:
     """Every full run has its row, number for number; the small ones have their places in the two tables of theirs."""
     full = shown((ROOT / "docs" / "results.md").read_text(encoding="utf-8"), "Full size")
-    for dataset, run, _steps, *numbers in printed_rows("training.jsonl"):
+    studies = sorted(path.name for path in (ROOT / "studies" / "results").glob("full-*.jsonl"))
+    rows = [row for records in ["training.jsonl", *studies] for row in printed_rows(records)]
+    assert len(rows) >= 21
+    for dataset, run, _steps, *numbers in rows:
         assert any(cells[0] == dataset and cells[2:] == numbers for cells in full), (dataset, run)
     told = [
         dict(zip(BODIES, cells[1:], strict=True)) | {"name": cells[0]}
@@ -233,6 +237,31 @@ def test_tables_say_what_the_records_say() -> None:
     named = [cells for cells in told if cells["name"] in SMALL_ROWS.values()]
     filled = sum(cells[body] not in ("", "all seeds lost") for cells in named for body in BODIES)
     assert checked == filled >= 34
+
+
+def test_records_of_a_study_make_the_same_rows(tmp_path: Path) -> None:
+    """A line of the program and a record of a study that say the same are printed alike, lead and values too."""
+    text = (ROOT / "studies" / "results" / "training-laptop.jsonl").read_text(encoding="utf-8")
+    lines = [line for line in map(json.loads, text.splitlines()) if line["step"] == 100_000 and not line["settings"]]
+    methods = {"td3bc": "TD3+BC", "robust": "StaCQ (robust)"}
+    records = [
+        {
+            name: line[name]
+            for name in ("dataset", "seeds", "evaluated", "scores", "value", "discounted_return", "config")
+        }
+        | {"method": methods[line["run"]], "lost": []}
+        for line in lines
+        if line["run"] in methods
+    ]
+    gone = {**records[0], "dataset": "gone", "seeds": [], "lost": [0], "evaluated": [], "scores": []}
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in [*records, gone]), encoding="utf-8")
+    known = {(row[0], row[1]): row[2:] for row in printed_rows("training-laptop.jsonl") if row[2] == "100,000"}
+    rows = printed_rows(str(path))
+    names = {"td3bc": "td3bc", "StaCQ (robust)": "robust"}
+    assert len(rows) == len(records) == 6
+    assert all(known[dataset, names[run]] == numbers for dataset, run, *numbers in rows)
+    assert sum(row[-2] != "" for row in rows) == 3
 
 
 def test_the_table_of_whose_data_says_what_the_records_say() -> None:
