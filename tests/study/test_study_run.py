@@ -40,6 +40,17 @@ def test_a_failed_cell_is_named_and_others_are_done_once(tmp_path: Path, capsys:
     main([*command, "--dry-run"])
     said = capsys.readouterr()
     assert len(lines(said.out, "  done ")) == 1 and "failed before: none.npz" in said.out
+    # Tables of a part leave the study's records as they are, and so do records of another place.
+    records = Path("runs/studies/mine-small/records.jsonl")
+    kept, table = records.read_bytes(), records.with_name("table.md")
+    shown = []
+    (tmp_path / "none.jsonl").touch()
+    for words in (["--tables"], ["--tables", "--only", "none.npz"], ["--records", str(tmp_path / "none.jsonl")]):
+        main([*command, *words])
+        assert records.read_bytes() == kept
+        shown.append(("| stacq/maze-stitching-v0 |" in table.read_text("utf-8"), "±" in table.read_text("utf-8")))
+    assert shown[0] == (True, True) and not shown[1][0] and shown[2][0]
+    capsys.readouterr()
     # A cell is the run of the same command of `stacq train`.
     (run,) = [path for path in Path("runs").iterdir() if path.name.startswith("maze")]
     words = ["--algo", "bc", "--small", "--seeds", "2", "--steps", "40", "--eval-every", "20", "--episodes", "2"]

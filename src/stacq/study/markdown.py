@@ -63,7 +63,7 @@ def _details(contents: Contents) -> Iterator[list[str]]:
         first = [entry.dataset, entry.method, f"{len(entry.seeds)}{lost}", f"{entry.steps[-1]:,}"]
         flattering = (f"{entry.shown(each).mean():.1f}" for each in ("best", "last_ten"))
         extra = "" if entry.extra is None else f"{entry.extra:.3g}"
-        estimates = " / ".join(f"{value:.0f}" for value in entry.estimates or ())
+        estimates = " / ".join(f"{round(value):,}" for value in entry.estimates or ())
         yield [*first, spread(entry, "final"), sure, *flattering, extra, estimates]
     for dataset, method in sorted(contents.lost):
         yield [dataset, method, ALL_LOST, *[""] * (len(DETAILS) - 3)]
