@@ -22,11 +22,8 @@ def resolved(cell: Cell) -> dict[str, Any]:
     on the machine that makes the sets. Slots follow from the sets.
     """
     name = cell.source.full_name
-    options, algorithm, chosen = (
-        named(cell.options, name),
-        algos.find(cell.options.algorithm),
-        preset_of(cell.options, name),
-    )
+    options, chosen = named(cell.options, name), preset_of(cell.options, name)
+    algorithm = algos.find(options.algorithm)
     recipe = cell.stages.dynamics_preset or recipe_for(name, small=options.small)
     facts = {
         "variant": options.variant,
