@@ -25,6 +25,7 @@ from stacq.report.folders import write_report
 from stacq.study.cells import cells_of
 from stacq.study.jobs import Job, jobs_of
 from stacq.study.plan import parse_study
+from stacq.study.resolved import resolved
 from stacq.study.schedule import Schedule
 from stacq.study.states import Places
 from stacq.study.tables import gathered, write_all
@@ -150,11 +151,13 @@ def measure_tables(cells: int) -> None:
                 "measure": "score",
             }
             record |= {"seeds": list(range(SEEDS)), "lost": [], "scores": scores}
-            record |= {"evaluated": [5_000 * (n + 1) for n in range(EVALUATIONS)], "steps": 100_000}
+            record |= {"evaluated": [5_000 * (n + 1) for n in range(EVALUATIONS)], "steps": 100_000, "value": None}
             state = {"state": "done", "seconds": 1.0, "attempts": 1, "reason": "", "run": folder, "record": record}
+            state["resolved"] = resolved(cell)
             places.state(cell.key).write_text(json.dumps(state))
         started = time.perf_counter()
-        files = write_all(study, every, places, *gathered(every, places))
+        records, missing = gathered(every, places)
+        files = write_all(study, every, places, records, missing, records)
         sizes = ", ".join(f"{path.name} {path.stat().st_size / 1e6:.1f} MB" for path in files)
         print(f"{len(every):,} cells: tables in {time.perf_counter() - started:.1f} s ({sizes})", flush=True)
 

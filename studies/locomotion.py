@@ -8,8 +8,8 @@
 Every run adds a line to `training.jsonl`: settings, scores of every evaluation and seed, the critics' value beside the
 measured discounted return, speed, device. Stages and runs that were made before are reused, and a run that was killed
 goes on, so the same command can be given again. With `--alphas` there is a run for each of them. `--table` prints what
-the file holds; some of its lines are of sweeps that were one run, a seed for each alpha. The run `stacq` is the
-published variant, `paper`.
+the file holds; some of its lines are of sweeps that were one run, a seed for each alpha. The file may be the
+`records.jsonl` of a study too. The run `stacq` is the published variant, `paper`.
 """
 
 import argparse
@@ -111,9 +111,20 @@ def add(path: Path, line: dict[str, Any]) -> None:
     write_text(path, "".join(json.dumps(each) + "\n" for each in [*kept, line]))
 
 
+def as_line(found: dict[str, Any]) -> dict[str, Any]:
+    """A line of this program, or a record of `stacq study` in its terms: the method, which names its settings."""
+    if "run" in found:
+        return found
+    run = REFERENCE if found["method"] == algos.find(REFERENCE).title else found["method"]
+    step = found["evaluated"][-1] if found["evaluated"] else 0
+    values = {name: found.get(name) for name in ("value", "discounted_return")}
+    return {**found, **values, "run": run, "settings": [], "alphas": None, "step": step}
+
+
 def table(path: Path) -> Iterator[str]:
     """A row per dataset and run: final scores over seeds, their 95 percent interval, and the lead over TD3+BC."""
-    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    found = [as_line(json.loads(text)) for text in path.read_text(encoding="utf-8").splitlines()]
+    lines = [line for line in found if line["seeds"]]
     columns = "dataset, run, steps, final: mean ± sd, 95 % interval, last ten, best, lead over TD3+BC, value / return"
     yield f"| {columns.replace(', ', ' | ')} |"
     yield "|---" * len(columns.split(", ")) + "|"

@@ -1,5 +1,6 @@
 """What the documents show is run, and what they point to exists."""
 
+import json
 import re
 import subprocess
 import sys
@@ -129,6 +130,25 @@ def test_links_and_pictures_exist(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+def anchors(page: Path) -> set[str]:
+    """What headings are called in links: lower case, without signs, words joined by hyphens."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_headings(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^):#]*)#([^)]+)\)", page.read_text(encoding="utf-8")):
+        assert anchor in anchors(page.parent / target if target else page), f"{target}#{anchor}"
+
+
+def test_pages_named_in_the_source_exist() -> None:
+    for folder in ("src", "tests", "studies", "research", "benchmarks"):
+        for path in (*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("*.toml"), *(ROOT / folder).rglob("*.md")):
+            for name in re.findall(r"docs/[\w/.-]+?\.md\b", path.read_text(encoding="utf-8")):
+                assert (ROOT / name).exists(), f"{path.name}: {name}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_nothing_waits_to_be_filled_in(page: Path) -> None:
     assert not re.findall(r"^[A-Z]{3,}$|TODO|TBD|FIXME", page.read_text(encoding="utf-8"), re.MULTILINE)
@@ -192,20 +212,22 @@ def shown(page: str, heading: str) -> list[list[str]]:
 
 def printed_rows(records: str) -> list[list[str]]:
     """What `studies/locomotion.py --table` prints of a file of records: dataset, run, steps, then numbers."""
-    command = [sys.executable, "studies/locomotion.py", "--table", f"studies/results/{records}"]
+    command = [sys.executable, "studies/locomotion.py", "--table", str(ROOT / "studies" / "results" / records)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in answer.stdout.splitlines()[2:]]
 
 
 def test_tables_say_what_the_records_say() -> None:
     """Every full run has its row, number for number; the small ones have their places in the two tables of theirs."""
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
-    full = shown(page, "Full size")
-    for dataset, run, _steps, *numbers in printed_rows("training.jsonl"):
+    full = shown((ROOT / "docs" / "results.md").read_text(encoding="utf-8"), "Full size")
+    studies = sorted(path.name for path in (ROOT / "studies" / "results").glob("full-*.jsonl"))
+    rows = [row for records in ["training.jsonl", *studies] for row in printed_rows(records)]
+    assert len(rows) >= 21
+    for dataset, run, _steps, *numbers in rows:
         assert any(cells[0] == dataset and cells[2:] == numbers for cells in full), (dataset, run)
     told = [
         dict(zip(BODIES, cells[1:], strict=True)) | {"name": cells[0]}
-        for cells in shown(page, "The small preset")
+        for cells in shown((ROOT / "docs" / "ablations.md").read_text(encoding="utf-8"), "The small preset")
         if len(cells) == 4
     ]
     checked = 0
@@ -217,12 +239,53 @@ def test_tables_say_what_the_records_say() -> None:
     assert checked == filled >= 34
 
 
+def test_records_of_a_study_make_the_same_rows(tmp_path: Path) -> None:
+    """A line of the program and a record of a study that say the same are printed alike, lead and values too."""
+    text = (ROOT / "studies" / "results" / "training-laptop.jsonl").read_text(encoding="utf-8")
+    lines = [line for line in map(json.loads, text.splitlines()) if line["step"] == 100_000 and not line["settings"]]
+    methods = {"td3bc": "TD3+BC", "robust": "StaCQ (robust)"}
+    records = [
+        {
+            name: line[name]
+            for name in ("dataset", "seeds", "evaluated", "scores", "value", "discounted_return", "config")
+        }
+        | {"method": methods[line["run"]], "lost": []}
+        for line in lines
+        if line["run"] in methods
+    ]
+    gone = {**records[0], "dataset": "gone", "seeds": [], "lost": [0], "evaluated": [], "scores": []}
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in [*records, gone]), encoding="utf-8")
+    known = {(row[0], row[1]): row[2:] for row in printed_rows("training-laptop.jsonl") if row[2] == "100,000"}
+    rows = printed_rows(str(path))
+    names = {"td3bc": "td3bc", "StaCQ (robust)": "robust"}
+    assert len(rows) == len(records) == 6
+    assert all(known[dataset, names[run]] == numbers for dataset, run, *numbers in rows)
+    assert sum(row[-2] != "" for row in rows) == 3
+
+
 def test_the_table_of_whose_data_says_what_the_records_say() -> None:
-    page = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "ablations.md").read_text(encoding="utf-8")
     names = {"theirs": "D4RL's policy", "ours": "ours"}
-    rows = shown(page, "What has gone wrong so far, and what helps")
+    rows = shown(page, "Whose data")
     told = [cells for cells in rows if cells[0] in names.values() and len(cells) == 8]
     printed = printed_rows("walker2d-gap.jsonl")
     assert len(printed) == len(told) == 11
     for (dataset, run, _steps, *numbers), cells in zip(printed, told, strict=True):
         assert cells[0] == names[dataset] and cells[2:] == numbers, run
+
+
+def doc_tables(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "studies/doc_tables.py", "--check", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, cwd=ROOT)
+
+
+def test_tables_of_studies_are_those_of_their_records(tmp_path: Path) -> None:
+    found = doc_tables()
+    assert found.returncode == 0, found.stdout + found.stderr
+    (held,) = re.findall(r"^tables: (\d+); differ from the records: none$", found.stdout)
+    assert int(held) >= 2
+    page = (ROOT / "docs" / "mazes.md").read_text(encoding="utf-8")
+    assert page.count("99.0 ± 2.2") > 1
+    (tmp_path / "mazes.md").write_text(page.replace("99.0 ± 2.2", "99.1 ± 2.2", 1), encoding="utf-8")
+    assert doc_tables(str(tmp_path / "mazes.md")).returncode == 1

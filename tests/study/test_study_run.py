@@ -9,10 +9,11 @@ import time
 from pathlib import Path
 
 import pytest
-from study_cases import SMALL, write_study
+from study_cases import SMALL, cells, write_study
 
 from stacq.cli import main
 from stacq.study.records import read_records
+from stacq.study.resolved import resolved
 
 BROKEN = SMALL.replace('["stacq/maze-stitching-v0"]', '["stacq/maze-stitching-v0", "none.npz"]')
 RATES = "learning_rate = [1e-3, 1e-2]"
@@ -39,6 +40,17 @@ def test_a_failed_cell_is_named_and_others_are_done_once(tmp_path: Path, capsys:
     main([*command, "--dry-run"])
     said = capsys.readouterr()
     assert len(lines(said.out, "  done ")) == 1 and "failed before: none.npz" in said.out
+    # Tables of a part leave the study's records as they are, and so do records of another place.
+    records = Path("runs/studies/mine-small/records.jsonl")
+    kept, table = records.read_bytes(), records.with_name("table.md")
+    shown = []
+    (tmp_path / "none.jsonl").touch()
+    for words in (["--tables"], ["--tables", "--only", "none.npz"], ["--records", str(tmp_path / "none.jsonl")]):
+        main([*command, *words])
+        assert records.read_bytes() == kept
+        shown.append(("| stacq/maze-stitching-v0 |" in table.read_text("utf-8"), "±" in table.read_text("utf-8")))
+    assert shown[0] == (True, True) and not shown[1][0] and shown[2][0]
+    capsys.readouterr()
     # A cell is the run of the same command of `stacq train`.
     (run,) = [path for path in Path("runs").iterdir() if path.name.startswith("maze")]
     words = ["--algo", "bc", "--small", "--seeds", "2", "--steps", "40", "--eval-every", "20", "--episodes", "2"]
@@ -46,8 +58,61 @@ def test_a_failed_cell_is_named_and_others_are_done_once(tmp_path: Path, capsys:
     assert f"trained before: runs/{run.name}" in capsys.readouterr().out
 
 
+ONE = SMALL.replace(RATES, "learning_rate = 1e-3")
+
+
+def test_a_cell_whose_preset_changed_is_run_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write_study(tmp_path / "mine.toml", ONE)
+    command = ["study", str(file), "--processes", "1", "--cores", "1"]
+    main(command)
+    (cell,) = cells(ONE)
+    (path,) = Path("runs/studies/mine-small/jobs").glob(f"{cell.key}*")
+    state = json.loads(path.read_text())
+    assert state["resolved"] == resolved(cell) and state["record"]["discounted_return"][0][-1] is not None
+    older = {**state, "resolved": {**state["resolved"], "config": {**state["resolved"]["config"], "batch": 7}}}
+    older["resolved"]["shown"] = {**state["resolved"]["shown"], "normalise": False}
+    for changed in (older, {**older, "resolved": {}, "record": {**state["record"], "episodes": 3}}):
+        path.write_text(json.dumps(changed))
+        capsys.readouterr()
+        main([*command, "--dry-run"])
+        (line,) = lines(capsys.readouterr().out, "  there ")  # the run of the settings of now is
+        told = ["batch was 7 and is 128", "shown normalise was False and is True"]
+        assert all(each in line for each in (told if changed is older else ["episodes was 3 and is 2"]))
+        main([*command, "--tables"])
+        assert "run with other settings" in Path("runs/studies/mine-small/table.md").read_text("utf-8")
+    main(command)
+    assert json.loads(path.read_text())["resolved"] == state["resolved"]
+    # What an earlier version wrote, which is no reason to run anything.
+    without = {name: value for name, value in state["record"].items() if name != "value"}
+    path.write_text(
+        json.dumps({name: value for name, value in state.items() if name != "resolved"} | {"record": without})
+    )
+    capsys.readouterr()
+    main(command)
+    assert "1 cell, 1 done before" in capsys.readouterr().out
+    (record,) = read_records(Path("runs/studies/mine-small/records.jsonl"))
+    assert record == state["record"]
+
+
+def test_a_cell_that_loses_every_seed_is_a_result(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    losing = (
+        SMALL.replace(RATES, "learning_rate = 1e30")
+        .replace('"bc"', '"td3bc"')
+        .replace("hidden", "alpha = 1e30, hidden")
+    )
+    file = write_study(tmp_path / "mine.toml", losing)
+    command = ["study", str(file), "--processes", "1", "--cores", "1"]
+    main(command)
+    assert "every seed was lost" in capsys.readouterr().out
+    (record,) = read_records(Path("runs/studies/mine-small/records.jsonl"))
+    assert record["lost"] == [0, 1] and record["seeds"] == record["scores"] == []
+    assert "| all seeds lost |" in Path("runs/studies/mine-small/table.md").read_text("utf-8")
+    main(command)
+    assert "1 cell, 1 done before" in capsys.readouterr().out
+
+
 def test_printed_commands_do_the_jobs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = write_study(tmp_path / "mine.toml", SMALL.replace(RATES, "learning_rate = 1e-3"))
+    file = write_study(tmp_path / "mine.toml", ONE)
     main(["study", str(file), "--print-commands"])
     commands = [line.split() for line in capsys.readouterr().out.splitlines() if not line.startswith("#")]
     assert len(commands) == 2 and all(command[:2] == ["stacq", "study"] for command in commands)

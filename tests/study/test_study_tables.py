@@ -19,7 +19,7 @@ from stacq.study.markdown import table_md
 from stacq.study.page import write_study_page
 from stacq.study.published import SOURCES, printed, scores
 from stacq.study.records import lines_of, read_records
-from stacq.study.results import Missing, entries_of, ranks
+from stacq.study.results import Missing, entries_of, lost_places, ranks
 from stacq.study.states import Places, State, read_state, write_state
 from stacq.study.tables import curves_csv, gathered, recorded, table_csv, write_all
 
@@ -56,12 +56,54 @@ def test_seeds_of_several_runs_are_one_entry() -> None:
 
 def test_the_main_table_shows_mean_and_deviation() -> None:
     said = table_md(contents())
-    assert "| hopper-medium | 30.0 ± 14.1 | 60.5 ± 0.7 |" in said
-    assert "| walker2d-medium | 6.0 ± 1.4 | 3.0 ± 1.4 |" in said
-    assert "| 30.0 ± 14.1 | two seeds | 30.0 | 25.0 |  |" in said
+    assert "| hopper-medium | 30.0 ± 14.1 | **60.5 ± 0.7** |" in said
+    assert "| walker2d-medium | **6.0 ± 1.4** | 3.0 ± 1.4 |" in said
+    assert "| 30.0 ± 14.1 | two seeds | 30.0 | 25.0 |  |  |" in said
     low, high = describe([20.0, 40.0, 60.0])[3:]
     three = table_md(contents([record("hopper-medium", "A", [[20.0], [40.0], [60.0]])]))
     assert f"| 40.0 ± 20.0 | {low:.1f} to {high:.1f} |" in three
+    assert f"| **40.0 ± 20.0** ({low:.1f} to {high:.1f}) |  |" in three
+
+
+def test_means_that_are_printed_alike_are_bold_together() -> None:
+    same = [record("hopper-medium", "A", [[99.96], [100.0]]), record("hopper-medium", "B", [[100.0], [100.0]])]
+    assert "| hopper-medium | **100.0 ± 0.0** | **100.0 ± 0.0** |" in table_md(contents(same))
+
+
+def test_intervals_of_success_rates_end_where_these_do() -> None:
+    rates = [[0.0], [0.0], [100.0], [100.0]]
+    low, high = describe(np.ravel(rates))[3:]
+    assert low < 0 and high > 100
+    assert "(0.0 to 100.0)" in table_md(contents([record("pointmaze-umaze", "A", rates)]))
+    assert f"({low:.1f} to {high:.1f})" in table_md(contents([record("hopper-medium", "A", rates)]))
+
+
+def test_a_method_that_lost_every_seed_is_not_as_if_it_had_not_been_run() -> None:
+    gone = record("hopper-medium", "B", [], lost=[0, 1])
+    entries = entries_of([*RECORDS[:1], gone])
+    part = contents(RECORDS[:1], entries=entries, lost=lost_places([*RECORDS[:1], gone]))
+    said = table_md(part)
+    assert "| hopper-medium | **30.0 ± 14.1** | all seeds lost |" in said
+    assert "| hopper-medium | B | all seeds lost |" in said and "& all seeds lost" in table_tex(part)
+    some = table_md(contents([record("hopper-medium", "B", [[1.0], [3.0]], lost=[5])]))
+    assert "**2.0 ± 1.4, 1 lost** |" in some
+    assert lost_places([gone, record("hopper-medium", "B", [[1.0]], first=2)]) == set()
+
+
+def test_values_stand_beside_what_they_promised() -> None:
+    known = {"value": [[9.0, 240.0], [9.0, 250.0]], "discounted_return": [[9.0, 260.0], [9.0, 261.0]]}
+    first = record(
+        "hopper-medium",
+        "A",
+        [[10.0, 20.0], [30.0, 40.0]],
+        value=known["value"],
+        discounted_return=known["discounted_return"],
+    )
+    assert "| 245 / 260 |" in table_md(contents([first]))
+    (row,) = csv.DictReader(table_csv(entries_of([first])).splitlines())
+    assert (row["value"], row["discounted_return"]) == ("245", "260.5")
+    without = record("hopper-medium", "A", [[1.0, 2.0]], first=2, value=None)
+    assert entries_of([first, without])["hopper-medium", "A"].estimates is None
 
 
 def test_the_summary_is_over_datasets_that_all_methods_have() -> None:
@@ -95,7 +137,7 @@ def test_what_was_not_run_is_empty_and_named(tmp_path: Path) -> None:
     assert records == [] and [each.why for each in missing] == ["failed: it broke", "not run yet"]
     part = contents(RECORDS[:1], missing=[Missing("hopper-medium", "B", "failed: it broke")])
     said, tex = table_md(part), table_tex(part)
-    assert "| hopper-medium | 30.0 ± 14.1 |  |" in said and "- hopper-medium, B: failed: it broke" in said
+    assert "| hopper-medium | **30.0 ± 14.1** |  |" in said and "- hopper-medium, B: failed: it broke" in said
     assert "& -- \\\\" in tex
     page = write_study_page(tmp_path / "page.html", part).read_text("utf-8")
     assert "Missing: hopper-medium, B (failed: it broke)." in page
@@ -185,7 +227,7 @@ def test_a_dataset_is_found_whoever_recorded_it() -> None:
 
 def test_a_study_of_nothing_says_what_is_missing(tmp_path: Path) -> None:
     places = Places(tmp_path, tmp_path)
-    found = write_all(study(), cells(), places, *gathered(cells(), places))
+    found = write_all(study(), cells(), places, *gathered(cells(), places), [])
     assert {path.name for path in found} == {"records.jsonl", "curves.csv", "table.csv", "table.md", "table.tex"}
     assert (tmp_path / "table.md").read_text("utf-8").count("not run yet") == 2
 

@@ -76,7 +76,7 @@ def pull_to(best: Best, a: jax.Array, s_next: jax.Array, weight: jax.Array | flo
     """Squared distance of the predicted state from the best reachable one and, if asked for, of the action.
 
     In states alone, a direction of the action that hardly moves the robot within a step is hardly held, and over many
-    steps it may throw the robot over (docs/results.md). The action's distance puts a floor under that. It is summed
+    steps it may throw the robot over (docs/history.md). The action's distance puts a floor under that. It is summed
     over dimensions, so that each is held alike whether few or many, and weighed by alpha: against the value the floor
     is the same whatever alpha a body has.
     """

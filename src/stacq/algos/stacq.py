@@ -226,7 +226,7 @@ VARIANTS = {
     "robust": Variant(
         "critics with LayerNorm, and a second pull that holds every actuator alike",
         {"layer_norm": True, "action_pull": 0.01},
-        small={"action_pull": 0.028},  # with few data and steps the weaker pull lets the policy fall (docs/results.md)
+        small={"action_pull": 0.028},  # with few rows and steps a weaker pull lets the policy fall (docs/ablations.md)
     ),
     # Rewards belong to states there: the policy goes to the best reachable state and climbs no further.
     "maze": Variant(

@@ -1,6 +1,6 @@
 """What a study's tables and page show, whatever they are written in."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,6 +9,7 @@ from stacq.study.published import SOURCES, Source, printed
 from stacq.study.results import Entry, Missing, Place, by_dataset, ranks
 
 MOST_SUMMED = 60  # methods
+ALL_LOST = "all seeds lost"
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,12 +25,26 @@ class Contents:
     published: Sequence[str] = ()
     names: Mapping[str, str] | None = None  # of datasets, by label
     sources: Mapping[str, Source] = None  # type: ignore[assignment]
+    lost: Collection[Place] = ()  # where no seed is left
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "sources", SOURCES)
 
     def entry(self, dataset: str, method: str) -> Entry | None:
         return self.entries.get((dataset, method))
+
+    def text(self, dataset: str, method: str) -> str:
+        """Mean ± deviation, and how many seeds are not in them; empty where nothing was run."""
+        entry = self.entry(dataset, method)
+        if entry is None:
+            return ALL_LOST if (dataset, method) in self.lost else ""
+        return spread(entry, self.shows) + (f", {len(entry.lost)} lost" if entry.lost else "")
+
+    def best(self, dataset: str) -> set[str]:
+        """Methods with the best mean of a dataset, as it is printed."""
+        methods = [method for method in self.methods if (dataset, method) in self.entries]
+        means = {method: round(self.entries[dataset, method].shown(self.shows).mean(), 1) for method in methods}
+        return {method for method, mean in means.items() if mean == max(means.values())}
 
     @cached_property
     def complete(self) -> list[str]:
@@ -49,6 +64,18 @@ class Contents:
     def scores(self, method: str) -> dict[str, object]:
         """Of the complete datasets, as the statistics take them."""
         return {dataset: self.entries[dataset, method].shown(self.shows) for dataset in self.complete}
+
+
+def spread(entry: Entry, statistic: str) -> str:
+    """Mean ± deviation over seeds."""
+    found = entry.described(statistic)
+    return f"{found.mean:.1f}" if found.runs == 1 else f"{found.mean:.1f} ± {found.std:.1f}"
+
+
+def interval(entry: Entry, statistic: str) -> str:
+    """Of 95 percent; empty for one or two seeds, whose interval says less than their mean and spread."""
+    found = entry.described(statistic)
+    return f"{found.low:.1f} to {found.high:.1f}" if found.runs > 2 else ""
 
 
 def summary_rows(contents: Contents) -> list[list[str]]:

@@ -17,7 +17,7 @@ from stacq.study.plan import Study
 from stacq.study.records import read_records
 from stacq.study.run import Request, folder, unknown_job
 from stacq.study.schedule import Schedule
-from stacq.study.states import Places, is_done, read_state
+from stacq.study.states import Places, is_done, read_state, undone
 from stacq.study.work import Task, do
 
 MOST_SHOWN = 40  # cells of a dry run, one by one
@@ -74,10 +74,14 @@ class Course:
         )
 
     def _last(self, cell: Cell) -> str:
+        """Why a cell that ended before is to do."""
         state = read_state(self.places, cell.key)
-        if state is None or state.state == "done":
+        if state is None:
             return ""
-        return f" (failed before: {state.reason.splitlines()[0] if state.reason else 'no reason was given'})"
+        if state.state == "failed":
+            return f" (failed before: {state.reason.splitlines()[0] if state.reason else 'no reason was given'})"
+        why = undone(state, cell)
+        return f" ({why})" if why else ""
 
     def print_commands(self, words: Sequence[str]) -> None:
         for line in commands(self.left(), words):
@@ -116,10 +120,18 @@ class Course:
         return Local(self.places, slots, cores)
 
     def write_tables(self) -> None:
-        """Tables, curves, records and the page, of what is there; what is missing is named."""
+        """Tables, curves and the page, of what is there; what is missing is named.
+
+        The study's own records are all that there are, whatever part of it the tables show. Those of another place
+        are shown and not kept.
+        """
         from stacq.study.tables import gathered, recorded, write_all
 
-        records = self.request.records
-        given = gathered(self.cells, self.places) if records is None else recorded(self.cells, read_records(records))
-        for path in write_all(self.study, self.cells, self.places, *given):
+        if self.request.records is not None:
+            shown, missing = recorded(self.cells, read_records(self.request.records))
+            kept = None
+        else:
+            shown, missing = gathered(self.cells, self.places)
+            kept = gathered(cells_of(self.study), self.places)[0] if self.request.only else shown
+        for path in write_all(self.study, self.cells, self.places, shown, missing, kept):
             self.say(f"written: {path}")

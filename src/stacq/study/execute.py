@@ -66,7 +66,8 @@ def _take(schedule: Schedule, ended: Ended, say: Callable[[str], None]) -> None:
     else:
         schedule.finish(job.key)
         counts = f"{len(schedule.done) + len(schedule.failed)}/{len(schedule.jobs)}"
-        say(f"{counts} {job.title}: {state.seconds:.0f} s{_score(state.record)}")
+        end = ", every seed was lost" if state.all_lost else _score(state.record)
+        say(f"{counts} {job.title}: {state.seconds:.0f} s{end}")
 
 
 def _give_up(schedule: Schedule, job: Job, reason: str, say: Callable[[str], None]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from stacq.report.statistics import describe
 from stacq.study.contents import Contents, printed_columns
 
 SPECIAL = {"\\": r"\textbackslash{}", "±": r"$\pm$", **{sign: f"\\{sign}" for sign in "&%$#_{}"}}
@@ -17,26 +16,22 @@ def _ours(contents: Contents) -> Iterator[str]:
     yield rf"% {escaped(contents.title)}: mean and standard deviation over seeds ({escaped(contents.shows)})"
     yield from _head(["", *contents.methods])
     for dataset in contents.datasets:
-        means = [
-            describe(entry.shown(contents.shows)).mean
-            for m in contents.methods
-            if (entry := contents.entry(dataset, m))
-        ]
-        best = max(means, default=None)
-        yield _line([escaped(dataset), *(_spread(contents, dataset, method, best) for method in contents.methods)])
+        best = contents.best(dataset)
+        yield _line(
+            [escaped(dataset), *(_spread(contents, dataset, method, method in best) for method in contents.methods)]
+        )
     if contents.summary:
         yield r"\midrule"
         yield from (_line(map(escaped, row)) for row in contents.summary)
     yield from FOOT
 
 
-def _spread(contents: Contents, dataset: str, method: str, best: float | None) -> str:
-    entry = contents.entry(dataset, method)
-    if entry is None:
-        return "--"
-    found = describe(entry.shown(contents.shows))
-    text = f"{found.mean:.1f}" if found.runs == 1 else rf"{found.mean:.1f} \pm {found.std:.1f}"
-    return rf"$\mathbf{{{text}}}$" if found.mean == best else f"${text}$"
+def _spread(contents: Contents, dataset: str, method: str, bold: bool) -> str:
+    """A number, or why there is none."""
+    if contents.entry(dataset, method) is None:
+        return contents.text(dataset, method) or "--"
+    text, comma, lost = contents.text(dataset, method).replace("±", r"\pm").partition(",")
+    return (rf"$\mathbf{{{text}}}$" if bold else f"${text}$") + comma + lost
 
 
 def _printed(contents: Contents) -> Iterator[list[str]]:

@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from stacq.core.printable import printable
-from stacq.report.statistics import describe
-from stacq.study.contents import Contents, printed_columns
-from stacq.study.results import Entry
+from stacq.study.contents import ALL_LOST, Contents, interval, printed_columns, spread
 
 NAMES = {
     "final": "final policies",
@@ -18,7 +16,7 @@ def table_md(contents: Contents) -> str:
     """Main table, summary, every number, what others printed, and what is missing."""
     parts = [
         [f"# {printable(contents.title)}", "", *_explained(contents)],
-        [*_rows(["dataset", *contents.methods], _main(contents))],
+        main_table(contents),
         [*_rows(["", *contents.methods], contents.summary)] if contents.summary else [],
         ["## Every number", "", *_rows(DETAILS, _details(contents))],
         *_printed(contents),
@@ -27,40 +25,48 @@ def table_md(contents: Contents) -> str:
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 
+def main_table(contents: Contents) -> list[str]:
+    """Datasets by methods, as docs/ has it too."""
+    return [*_rows(["dataset", *contents.methods], _main(contents))]
+
+
 def _explained(contents: Contents) -> Iterator[str]:
     yield (
-        f"Mean ± standard deviation over seeds: {NAMES[contents.shows]}. Intervals of 95 percent: Student's for one "
-        "dataset, stratified bootstrap for several. Numbers that others printed have tables of their own. Extra states "
-        "are those that the sets hold for each state of the data beyond its own successor."
+        f"Mean ± standard deviation over seeds: {NAMES[contents.shows]}, the best mean of each dataset in bold. "
+        "Intervals of 95 percent: Student's for one dataset, stratified bootstrap for several; those of success rates "
+        "end at 0 and 100. Empty cells have not been run. Numbers that others printed have tables of their own. Extra "
+        "states are those that the sets hold for each state of the data beyond its own successor; the last column has "
+        "what the critics expect of the starts of the episodes, and what these brought."
     )
 
 
 def _main(contents: Contents) -> Iterator[list[str]]:
     for dataset in contents.datasets:
-        yield [dataset, *(spread(contents.entry(dataset, method), contents.shows) for method in contents.methods)]
+        best = contents.best(dataset)
+        yield [dataset, *(_cell_of(contents, dataset, method, bold=method in best) for method in contents.methods)]
 
 
-def spread(entry: Entry | None, statistic: str) -> str:
-    """Empty where nothing was run."""
-    if entry is None:
-        return ""
-    found = describe(entry.shown(statistic))
-    return f"{found.mean:.1f}" if found.runs == 1 else f"{found.mean:.1f} ± {found.std:.1f}"
+def _cell_of(contents: Contents, dataset: str, method: str, *, bold: bool) -> str:
+    text, entry = contents.text(dataset, method), contents.entry(dataset, method)
+    sure = interval(entry, contents.shows) if entry else ""
+    return (f"**{text}**" if bold else text) + (f" ({sure})" if sure else "")
 
 
 DETAILS = ["dataset", "method", "seeds", "steps", "final", "95 % interval", "best", "last ten", "extra states"]
+DETAILS += ["value / discounted return"]
 
 
 def _details(contents: Contents) -> Iterator[list[str]]:
     for entry in contents.entries.values():
-        found = describe(entry.final)
-        few = ("", "two seeds")  # whose interval says less than their mean and spread
-        sure = few[found.runs - 1] if found.runs <= len(few) else f"{found.low:.1f} to {found.high:.1f}"
+        sure = interval(entry, "final") or ("two seeds" if len(entry.seeds) == 2 else "")
         lost = f" ({len(entry.lost)} lost)" if entry.lost else ""
         first = [entry.dataset, entry.method, f"{len(entry.seeds)}{lost}", f"{entry.steps[-1]:,}"]
         flattering = (f"{entry.shown(each).mean():.1f}" for each in ("best", "last_ten"))
         extra = "" if entry.extra is None else f"{entry.extra:.3g}"
-        yield [*first, spread(entry, "final"), sure, *flattering, extra]
+        estimates = " / ".join(f"{round(value):,}" for value in entry.estimates or ())
+        yield [*first, spread(entry, "final"), sure, *flattering, extra, estimates]
+    for dataset, method in sorted(contents.lost):
+        yield [dataset, method, ALL_LOST, *[""] * (len(DETAILS) - 3)]
 
 
 def _printed(contents: Contents) -> Iterator[list[str]]:

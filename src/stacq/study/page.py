@@ -8,7 +8,7 @@ from stacq.report.page_html import Section, blocks, head_row, lede, note, row, t
 from stacq.report.page_svg import Markup
 from stacq.runs.summary import RunSummary
 from stacq.study.contents import Contents, printed_columns
-from stacq.study.markdown import NAMES, spread
+from stacq.study.markdown import NAMES
 from stacq.study.results import Entry, by_dataset
 
 
@@ -41,8 +41,7 @@ def summary_of(entry: Entry) -> RunSummary:
 def table_section(contents: Contents) -> Section:
     """Datasets and methods, what others printed, and what is missing."""
     main = [
-        row(dataset, *(spread(contents.entry(dataset, method), contents.shows) for method in contents.methods))
-        for dataset in contents.datasets
+        row(dataset, *(contents.text(dataset, method) for method in contents.methods)) for dataset in contents.datasets
     ]
     summary = [row(*cells) for cells in contents.summary]
     body = blocks(

@@ -12,7 +12,7 @@ import numpy as np
 from stacq.core.errors import InputError
 from stacq.core.outside import has_shape, json_object
 from stacq.core.reading import LINES, read_text
-from stacq.runs.summary import RunSummary, curve, measure_of, read_run
+from stacq.runs.summary import Curve, RunSummary, curve, measure_of, read_run
 from stacq.study.cells import Cell
 
 Record = Mapping[str, Any]
@@ -21,13 +21,19 @@ SHAPE = {
     **{"lost": [int], "evaluated": [int], "scores": [[float]], "steps": int, "seconds": float},
 }
 PLACES = 3  # decimals of a score
+ESTIMATES = ("value", "discounted_return")
 
 
-def record_of(cell: Cell, directory: Path, cores: int) -> dict[str, Any]:
-    """From the run directory, however long ago and by whomever it was made."""
+def record_of(cell: Cell, directory: Path, cores: int, *, all_lost: bool = False) -> dict[str, Any]:
+    """From the run directory, however long ago and by whomever it was made.
+
+    `value` and `discounted_return` are of the same evaluations as the scores: what the critics expect of the starts of
+    the episodes, and what these brought. Scores of a run that lost every seed are of policies that nobody would take,
+    so its record has none.
+    """
     run = read_run(directory)
     measure = measure_of([run])
-    found = curve(run, measure)
+    found = None if all_lost else curve(run, measure)
     config = run.config
     return {
         "dataset": cell.source.label,
@@ -40,9 +46,10 @@ def record_of(cell: Cell, directory: Path, cores: int) -> dict[str, Any]:
         "small": cell.options.small,
         "measure": None if found is None else measure,
         "seeds": [] if found is None else list(found.seeds),
-        "lost": list(run.lost),
+        "lost": list(cell.seeds if all_lost else run.lost),
         "evaluated": [] if found is None else found.steps.tolist(),
         "scores": [] if found is None else np.round(found.values.T, PLACES).tolist(),
+        **{name: None if found is None else _beside(found, curve(run, name)) for name in ESTIMATES},
         "steps": config.get("total_steps"),
         "episodes": config.get("episodes"),
         "config": config.get("config"),
@@ -55,6 +62,14 @@ def record_of(cell: Cell, directory: Path, cores: int) -> dict[str, Any]:
         "directory": directory.name,
         **{name: run.environment.get(name) for name in ("device", "versions", "git_revision")},
     }
+
+
+def _beside(scores: Curve, found: Curve | None) -> list[list[float]] | None:
+    """Another measure of the same evaluations, by seed; None where not every one of them has it."""
+    if found is None or (found.seeds, found.steps.tolist()) != (scores.seeds, scores.steps.tolist()):
+        return None
+    rounded: list[list[float]] = np.round(found.values.T, PLACES).tolist()
+    return rounded
 
 
 def training_seconds(run: RunSummary) -> float:

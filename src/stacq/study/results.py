@@ -7,10 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from stacq.core.types import Float64s
+from stacq.data.registry import family_of
+from stacq.report.statistics import Description, describe
 from stacq.runs.summary import LAST
-from stacq.study.records import Record
+from stacq.study.records import ESTIMATES, Record
 
 Place = tuple[str, str]  # dataset, method
+SUCCESS = ("antmaze", "pointmaze")  # families whose score is a percentage of episodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,7 @@ class Entry:
     lost: tuple[int, ...]
     source: str = ""  # the dataset's full name
     extra: float | None = None  # reachable states beyond the own successor, for each state of the data
+    estimates: tuple[float, float] | None = None  # final ones: the critics' value at starts, the discounted return
 
     @property
     def final(self) -> Float64s:
@@ -43,6 +47,13 @@ class Entry:
     def shown(self, statistic: str) -> Float64s:
         found: Float64s = getattr(self, statistic)
         return found
+
+    def described(self, statistic: str) -> Description:
+        """Over seeds. An interval of success rates ends at 0 and 100 percent."""
+        found = describe(self.shown(statistic))
+        if family_of(self.source) not in SUCCESS:
+            return found
+        return found._replace(low=max(found.low, 0.0), high=min(found.high, 100.0))
 
 
 class Missing(NamedTuple):
@@ -74,6 +85,7 @@ def _entry(records: Sequence[Record]) -> Entry:
                 seeds.append(seed)
                 rows.append([values[place] for place in places])
     lost = sorted({seed for record in records for seed in record["lost"]})
+    value, earned = (_last(records, name, steps[-1]) for name in ESTIMATES)
     return Entry(
         first["dataset"],
         first["method"],
@@ -85,7 +97,26 @@ def _entry(records: Sequence[Record]) -> Entry:
         tuple(lost),
         first.get("source") or first["dataset"],
         (first.get("sets") or {}).get("extra_per_state"),
+        None if value is None or earned is None else (value, earned),
     )
+
+
+def _last(records: Sequence[Record], name: str, step: int) -> float | None:
+    """The mean over all seeds of what stands beside the scores at that step; None if a record lacks it."""
+    if not all(record.get(name) for record in records):
+        return None
+    found = [values[record["evaluated"].index(step)] for record in records for values in record[name]]
+    return float(np.mean(found))
+
+
+def lost_places(records: Iterable[Record]) -> set[Place]:
+    """Where seeds were lost and none is left."""
+    lost, left = set(), set()
+    for record in records:
+        place = record["dataset"], record["method"]
+        lost |= {place} if record["lost"] else set()
+        left |= {place} if record["seeds"] else set()
+    return lost - left
 
 
 def by_dataset(entries: Mapping[Place, Entry]) -> dict[str, dict[str, Entry]]:

@@ -9,7 +9,10 @@ from typing import Any, Literal
 from stacq.core.files import write_json
 from stacq.core.outside import has_shape, json_object
 from stacq.core.reading import read_text
+from stacq.runs.finished import CONFIG, RESULT
+from stacq.study.cells import Cell
 from stacq.study.jobs import Job
+from stacq.study.resolved import difference, resolved, resolved_before
 
 SHAPE = {"state": str, "seconds": float, "attempts": int, "reason": str, "run": str, "record": dict}
 
@@ -24,6 +27,12 @@ class State:
     reason: str = ""
     run: str = ""  # the run directory of a cell
     record: Mapping[str, Any] = field(default_factory=dict)  # of a finished cell: see `records.py`
+    resolved: Mapping[str, Any] = field(default_factory=dict)  # what a finished cell was run with: see `resolved.py`
+
+    @property
+    def all_lost(self) -> bool:
+        """Whether it ended with no seed left: a result too, and the same whenever it is tried again."""
+        return bool(self.record.get("lost")) and not self.record.get("seeds")
 
 
 @dataclass(frozen=True)
@@ -48,7 +57,8 @@ def read_state(places: Places, key: str) -> State | None:
         return None
     if not has_shape(found, SHAPE) or found["state"] not in ("done", "failed"):
         return None
-    return State(**{name: found[name] for name in SHAPE})
+    whole = found.get("resolved")
+    return State(**{name: found[name] for name in SHAPE}, resolved=whole if isinstance(whole, dict) else {})
 
 
 def write_state(places: Places, key: str, state: State) -> None:
@@ -60,8 +70,14 @@ def write_state(places: Places, key: str, state: State) -> None:
 
 
 def is_done(places: Places, job: Job) -> bool:
-    """A cell is done as long as its run directory holds a result; what a stage left is found, or made again."""
+    """Whether there is nothing to do; what a stage left is found, or made again."""
     state = read_state(places, job.key)
-    if state is None or state.state != "done":
-        return False
-    return job.kind != "cell" or (Path(state.run) / "result.json").exists()
+    return state is not None and state.state == "done" and (job.kind != "cell" or not undone(state, job.cell))
+
+
+def undone(state: State, cell: Cell) -> str:
+    """Why a cell that was done is to be run again; empty if it is not."""
+    if not (Path(state.run) / (CONFIG if state.all_lost else RESULT)).exists():
+        return "its run directory is gone"
+    changed = difference(resolved_before(state.resolved, state.record), resolved(cell))
+    return f"run with other settings: {changed}" if changed else ""

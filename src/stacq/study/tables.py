@@ -2,21 +2,20 @@
 
 import csv
 import io
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from stacq.core.files import write_text
-from stacq.report.statistics import describe
 from stacq.study.cells import Cell
 from stacq.study.contents import Contents
-from stacq.study.jobs import Job
 from stacq.study.latex import table_tex
 from stacq.study.markdown import table_md
 from stacq.study.page import write_study_page
 from stacq.study.plan import Study
-from stacq.study.records import Record, lines_of
-from stacq.study.results import Entry, Missing, Place, entries_of
-from stacq.study.states import Places, is_done, read_state
+from stacq.study.records import Record, lines_of, record_of
+from stacq.study.results import Entry, Missing, Place, entries_of, lost_places
+from stacq.study.states import Places, State, read_state, undone
 
 STATISTICS = ("final", "best", "last_ten")
 
@@ -32,12 +31,20 @@ def gathered(cells: Sequence[Cell], places: Places) -> tuple[list[Record], list[
             missing.append(Missing(*name, "not run yet"))
         elif state.state == "failed":
             missing.append(Missing(*name, f"failed: {state.reason.splitlines()[0] if state.reason else 'no reason'}"))
-        elif not is_done(places, Job(cell.key, "cell", cell)):
-            missing.append(Missing(*name, "its run directory is gone"))
+        elif why := undone(state, cell):
+            missing.append(Missing(*name, why))
         else:
-            records.append(state.record)
-            missing += [Missing(*name, "nothing was scored")] * (not state.record.get("scores"))
+            records.append(_with_values(cell, state))
+            unscored = not state.record.get("scores") and not state.all_lost
+            missing += [Missing(*name, "nothing was scored")] * unscored
     return records, missing
+
+
+def _with_values(cell: Cell, state: State) -> Record:
+    """A record of a version that did not write down values is made again from its run."""
+    if state.all_lost or "value" in state.record:
+        return state.record
+    return record_of(cell, Path(state.run), state.record.get("cores", 1))
 
 
 def recorded(cells: Sequence[Cell], records: Sequence[Record]) -> tuple[list[Record], list[Missing]]:
@@ -60,12 +67,17 @@ def _each_seed(cell: Cell) -> set[tuple[str, str, int]]:
 
 
 def write_all(
-    study: Study, cells: Sequence[Cell], places: Places, records: Sequence[Record], missing: Sequence[Missing]
+    study: Study,
+    cells: Sequence[Cell],
+    places: Places,
+    records: Sequence[Record],
+    missing: Sequence[Missing],
+    kept: Sequence[Record] | None = None,
 ) -> list[Path]:
-    """Everything, each file whole or not at all; the paths."""
+    """Everything, each file whole or not at all; the paths. Records to keep may be of more cells than the tables."""
     contents = contents_of(study, cells, records, missing)
     texts = {
-        "records.jsonl": lines_of(records),
+        **({} if kept is None else {"records.jsonl": lines_of(kept)}),
         "curves.csv": curves_csv(contents.entries),
         "table.csv": table_csv(contents.entries),
         "table.md": table_md(contents),
@@ -88,6 +100,7 @@ def contents_of(study: Study, cells: Sequence[Cell], records: Sequence[Record], 
         missing=missing,
         published=study.published,
         names={cell.source.label: cell.source.full_name for cell in cells},
+        lost=lost_places(records),
     )
 
 
@@ -107,15 +120,16 @@ def table_csv(entries: Mapping[Place, Entry]) -> str:
     """A row for every dataset and method, with all three statistics."""
     head = ["dataset", "method", "measure", "steps", "seeds", "lost"]
     head += [f"{name}_{part}" for name in STATISTICS for part in ("mean", "std", "low", "high")]
+    head += ["value", "discounted_return"]
     return _csv(head, (_numbers(entry) for entry in entries.values()))
 
 
 def _numbers(entry: Entry) -> list[object]:
     row: list[object] = [entry.dataset, entry.method, entry.measure, entry.steps[-1], len(entry.seeds), len(entry.lost)]
     for name in STATISTICS:
-        found = describe(entry.shown(name))
+        found = entry.described(name)
         row += [_plain(value) for value in (found.mean, found.std, found.low, found.high)]
-    return row
+    return [*row, *map(_plain, entry.estimates or (math.nan, math.nan))]
 
 
 def _plain(value: float) -> str:

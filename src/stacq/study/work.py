@@ -22,6 +22,7 @@ from stacq.runs.failed import TrainingFailed
 from stacq.study.cells import Cell
 from stacq.study.jobs import STAGES, Job
 from stacq.study.records import record_of
+from stacq.study.resolved import resolved
 from stacq.study.states import Places, State, write_state
 
 STOPPED = 143  # exit code of a child that was asked to stop
@@ -40,7 +41,7 @@ def do(task: Task) -> State:
     started = time.monotonic()
     try:
         state = _done(task)
-    except (InputError, TrainingFailed) as error:
+    except InputError as error:
         state = State("failed", reason=str(error))
     state = State(**{**vars(state), "seconds": time.monotonic() - started})
     write_state(task.places, task.job.key, state)
@@ -62,9 +63,16 @@ def _done(task: Task) -> State:
 
 
 def _cell(cell: Cell, places: Places, cores: int) -> State:
-    reporter = ConsoleReporter()
-    trained = train(cell.load(), cell.options, cell.stages, root=places.runs, workers=cores, reporter=reporter)
-    return State("done", run=str(trained.directory), record=record_of(cell, trained.directory, cores))
+    """A method that loses every seed has a result as well, and its table says so."""
+    reporter, data = ConsoleReporter(), cell.load()
+    try:
+        directory = train(data, cell.options, cell.stages, root=places.runs, workers=cores, reporter=reporter).directory
+        record = record_of(cell, directory, cores)
+    except TrainingFailed as failure:
+        print(failure, flush=True)
+        directory = failure.directory
+        record = record_of(cell, directory, cores, all_lost=True)
+    return State("done", run=str(directory), record=record, resolved=resolved(cell))
 
 
 def _bring(cell: Cell) -> None:

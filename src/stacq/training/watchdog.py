@@ -48,7 +48,8 @@ class Watchdog:
             often = " or ".join(f"`--set {name}=...`" for name in self.task.algorithm.calmed_by)
             raise TrainingFailed(
                 f"every seed was lost by step {step:,}; metrics.jsonl in {self.run.directory} shows how.\n"
-                f"A smaller {often} often helps."
+                f"A smaller {often} often helps.",
+                self.run.directory,
             )
 
     def _stop(self, seed: int, step: int, reason: str) -> None:
