@@ -8,12 +8,14 @@ In a page, a table of a study stands between two comments, the first of which na
     <!-- table: studies/mazes.toml studies/results/mazes.jsonl -->
     <!-- end of table -->
 
-It is the main table of `stacq study FILE --records RECORDS`, with an empty cell for whatever has no record.
+It is the main table of `stacq study FILE --records RECORDS`, with an empty cell for whatever has no record
+and a sentence in place of rows that would be empty.
 """
 
 import argparse
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from stacq.study.cells import cells_of
@@ -34,7 +36,12 @@ def table(study: str, records: str) -> str:
     if len(shown) < len(found):
         strange = {(record["dataset"], record["method"]) for record in found if record not in shown}
         raise SystemExit(f"{records}: {study} has no cell for {sorted(strange)}")
-    return "".join(f"{line}\n" for line in main_table(contents_of(chosen, cells, shown, missing)))
+    contents = contents_of(chosen, cells, shown, missing)
+    there = {record["dataset"] for record in found}
+    contents = replace(contents, datasets=[each for each in contents.datasets if each in there])
+    never = [each.label for each in chosen.sources if each.label not in there]
+    after = f"\nNot run: {'; '.join(never)}.\n" if never else ""
+    return "".join(f"{line}\n" for line in main_table(contents)) + after
 
 
 def made(found: re.Match[str]) -> str:
