@@ -216,6 +216,7 @@ PUBLISHED: dict[str, Settings] = {
     "halfcheetah-medium-expert": {"alpha": 0.5},
     "antmaze": {"targets": "independent", "reward": "row"},
     "pointmaze": {"reward": "row"},  # ours: rewards belong to states there too
+    "ogbench-pointmaze": {"reward": "row"},
     "antmaze-umaze": {"alpha": 2.0},
     "antmaze-medium": {"alpha": 10.0},
     "antmaze-large": {"alpha": 19.0},
