@@ -1,5 +1,6 @@
 """OGBench's files by their names: rows without the states that lead nowhere, labels of the package's task."""
 
+import runpy
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +13,12 @@ import pytest
 from stacq import InputError, load
 from stacq.cli.shared import Bounds
 from stacq.core.types import Array
-from stacq.data.ogbench import single_task
+from stacq.data.registry import family_of, stated_name
+from stacq.data.single_tasks import single_task
+from stacq.envs.global_draws import OwnDraws
+from stacq.evaluation.rollouts import Episode, score_of
+from stacq.study.cells import cells_of
+from stacq.study.plan import read_study
 
 NAME = "pointmaze-medium-stitch-v0"
 
@@ -93,6 +99,51 @@ def test_another_task_by_name(tmp_path: Path, package: None) -> None:
     assert dataset.terminals.sum() == 1
 
 
+def test_the_presets_and_the_score_are_those_of_the_family() -> None:
+    """The score is the success in percent; returns count steps and have no reference."""
+    point, ant = (f"{body}-medium-stitch-singletask-v0" for body in ("ogbench/pointmaze", "antmaze"))
+    assert family_of(point) == family_of(point.removeprefix("ogbench/")) == "ogbench-pointmaze"
+    assert family_of(ant) == "" and stated_name(ant) == ant
+    reached, missed = (Episode(-70.0, 71, success, -50.0, np.zeros(2)) for success in (True, False))
+    for name in (point, ant):
+        assert (score_of(reached, None, name), score_of(missed, None, name)) == (100.0, 0.0)
+    assert score_of(reached, None, "logs") is None
+    assert score_of(Episode(-70.0, 71, None, -50.0, np.zeros(2)), None, point) is None
+
+
+class Drawing(Pointed):
+    """Starts and steps are drawn from NumPy's global generator, as OGBench's are."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        return np.random.uniform(size=2), {}  # noqa: NPY002
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return np.random.uniform(size=2), 0.0, False, False, {}  # noqa: NPY002
+
+
+def test_an_episode_follows_from_its_seed_and_leaves_the_global_generator_alone() -> None:
+    env = OwnDraws(Drawing((0.0, 0.0)), steps_draw=True)
+    first = [env.reset(seed=5)[0], env.step(None)[0], env.step(None)[0], env.reset()[0]]
+    np.random.uniform(size=3)  # noqa: NPY002
+    again = [env.reset(seed=5)[0], env.step(None)[0], env.step(None)[0], env.reset()[0]]
+    np.testing.assert_array_equal(first, again)
+    assert len({tuple(drawn) for drawn in first}) == 4
+    assert not np.array_equal(first[0], env.reset(seed=6)[0])
+    theirs = np.random.RandomState(0).uniform(size=2)  # the next draws of the program around it
+    np.random.seed(0)  # noqa: NPY002
+    env.step(None)
+    np.testing.assert_array_equal(np.random.uniform(size=2), theirs)  # noqa: NPY002
+
+
+def test_a_study_names_a_task_of_ogbench(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'title = "t"\nalgorithms = ["bc"]\n'
+        '[datasets]\nrows = { file = "rows.npz", as = "pointmaze-medium-stitch-v0" }\n'
+    )
+    (cell,) = cells_of(read_study(str(tmp_path / "mine.toml")))
+    assert cell.source.known_as == "pointmaze-medium-stitch-v0" and cell.options.seeds == 5
+
+
 def test_what_is_wrong_is_told(tmp_path: Path, package: None, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"the shapes do not fit: .*qpos"):
         load(saved(tmp_path, qpos=np.zeros((3, 2))))
@@ -136,3 +187,27 @@ def test_rows_and_labels_are_those_of_the_package(tmp_path: Path, name: str) -> 
         np.testing.assert_allclose(getattr(ours, key), theirs[key], rtol=1e-6)
     np.testing.assert_array_equal(ours.terminals, theirs["masks"] == 0)
     np.testing.assert_array_equal(ours.timeouts, theirs["terminals"] == 1)
+
+
+@pytest.mark.slow
+def test_our_rows_follow_the_published_recipe() -> None:
+    """Where OGBench is installed: 201 states, four moves or fewer, the same rows from the same seed."""
+    pytest.importorskip("ogbench")
+    script = runpy.run_path(str(Path(__file__).parents[2] / "research" / "ogbench_rows.py"))
+    record, steps = script["record"], script["STEPS"]
+    rows = record("medium", 12, np.random.default_rng(3))
+    assert {key: (len(each), str(each.dtype)) for key, each in rows.items()} == {
+        "observations": (12 * steps, "float32"),
+        "actions": (12 * steps, "float32"),
+        "terminals": (12 * steps, "bool"),
+        "qpos": (12 * steps, "float32"),
+        "qvel": (12 * steps, "float32"),
+    }
+    np.testing.assert_array_equal(np.flatnonzero(rows["terminals"]), np.arange(1, 13) * steps - 1)
+    again = record("medium", 12, np.random.default_rng(3))
+    for key, values in rows.items():
+        np.testing.assert_array_equal(values, again[key])
+    places = rows["observations"].reshape(12, steps, 2)
+    assert np.abs(places[:, -1] - places[:, 0]).sum(axis=1).max() < 4 * 4.0 + 4
+    lengths = np.linalg.norm(np.diff(places, axis=1), axis=2)
+    assert 0.17 < np.median(lengths) < 0.23

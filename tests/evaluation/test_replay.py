@@ -5,10 +5,11 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 
-from stacq import InputError
+from stacq import InputError, load
 from stacq.cli import main
 from stacq.core.types import Array
 from stacq.data.dataset import Dataset
@@ -42,6 +43,34 @@ def test_states_that_were_stored_after_the_action_are_found_out() -> None:
     shifted = {key: np.roll(dataset.infos[key], -1, axis=0) for key in ("qpos", "qvel")}
     found = replay(with_states(dataset, shifted), str(dataset.env_id), rows=150)
     assert found.stored == "after" and "the same simulator" in found.verdict and found.worst_r2 > 0.999
+
+
+def in_d4rls_layout(dataset: Dataset, path: Path) -> None:
+    """As D4RL's AntMaze files are: no successors, states after the action, rewards that end nothing."""
+    ends = np.flatnonzero(dataset.timeouts)
+    with h5py.File(path, "w") as file:
+        for key in ("observations", "actions", "rewards", "terminals", "timeouts"):
+            file[key] = getattr(dataset, key)
+        for key, columns in (("qpos", slice(None, 15)), ("qvel", slice(15, None))):
+            after = np.roll(dataset.infos[key], -1, axis=0)
+            after[ends] = dataset.next_observations[ends, columns]
+            file[f"infos/{key}"] = after
+        file["infos/goal"] = dataset.infos["goal"]
+
+
+def test_a_file_in_d4rls_layout_by_its_name_on_the_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The name gives the environment; no row is compared over the border of an episode."""
+    path = tmp_path / "Ant_maze_u-maze_noisy_multistart_False_multigoal_False_sparse_fixed.hdf5"
+    dataset = recorded("antmaze-umaze-stitch")
+    in_d4rls_layout(dataset, path)
+    read = load(path, infos=["qpos", "qvel"])
+    assert read.env_id == "stacq/AntMaze-umaze-v0" and np.array_equal(read.timeouts, dataset.timeouts)
+    found = replay(read, str(read.env_id), rows=1000)
+    assert found.stored == "after" and "the same simulator" in found.verdict and found.largest < 0.1 * found.step
+    assert found.rows == len(dataset) - 2 * int(dataset.timeouts.sum())  # of an episode without first and last row
+    main(["data", "replay", str(path), "--rows", "50"])
+    told = capsys.readouterr().out
+    assert "stacq/AntMaze-umaze-v0" in told and "after the action" in told and "the same simulator" in told
 
 
 def test_another_engine_is_no_error_and_another_strength_is_one() -> None:

@@ -41,7 +41,11 @@ def test_the_picture_of_a_ball_that_is_pushed_left(tmp_path: Path) -> None:
     assert arrived == {(2, 1): True, (3, 1): True, (3, 2): False, (1, 3): False, (2, 3): False, (3, 3): False}
     for cell, path, _ in picture.rollouts["Left"]:
         assert tuple(np.floor(path[0]).astype(int)) == cell and path[-1][0] <= path[0][0] + 0.1
+    assert picture.ring is not None
+    ends = {cell: np.hypot(*(path[-1] - picture.ring.place)) for cell, path, _ in picture.rollouts["Left"]}
+    assert {cell: distance <= picture.ring.radius for cell, distance in ends.items()} == arrived
     text = page_text([], title="A ball", maze=picture)
+    assert "within the ring counts as there" in text and "always arrives" not in text
     assert "10 logged trajectories" in text and "Left" in text and "arrives from 2 of 6 start cells" in text
 
 

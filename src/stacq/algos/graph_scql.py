@@ -119,6 +119,6 @@ ALGORITHM = Algorithm(
         "hard": Variant("the best candidate alone, as SCQL has it", {"spread": 0.0}),
     },
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
-    small_in={"pointmaze": {"steps": 10_000, "learning_rate": 1e-3}},
+    small_in={family: {"steps": 10_000, "learning_rate": 1e-3} for family in ("pointmaze", "ogbench-pointmaze")},
     maze={"steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
 )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from stacq.algos.algorithm import AS_LOGGED, PAPER, STATIC, Algorithm, Metrics, Phase, Shown, Sizes, Variant
+from stacq.algos.algorithm import AS_LOGGED, PAPER, STATIC, Algorithm, Metrics, Phase, Settings, Shown, Sizes, Variant
 from stacq.algos.common import act, member_values, tanh_policy
 from stacq.algos.world import Batch, World
 from stacq.nn.dropout import with_dropout
@@ -148,6 +148,7 @@ def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array:
 
 # Kitchen and Adroit: few demonstrations, which a policy learns by heart without dropout.
 KITCHEN = Variant("as published for Kitchen and Adroit: dropout, and a smaller beta", {"dropout": 0.1, "beta": 0.5})
+SHORT: Settings = {"steps": 10_000, "learning_rate": 1e-3, "tau": 0.05, "expectile": 0.9, "beta": 10.0}
 ALGORITHM = Algorithm(
     name="iql",
     title="IQL",
@@ -162,6 +163,6 @@ ALGORITHM = Algorithm(
     variants={"paper": PAPER, "kitchen": KITCHEN},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
     small_shown={"locomotion": Shown(reward_scale="return-range")},
-    small_in={"pointmaze": {"steps": 10_000, "learning_rate": 1e-3, "tau": 0.05, "expectile": 0.9, "beta": 10.0}},
+    small_in=dict.fromkeys(("pointmaze", "ogbench-pointmaze"), SHORT),
     maze={"steps": 10_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3, "tau": 0.05},
 )

@@ -195,6 +195,7 @@ PUBLISHED: dict[str, Settings] = {
     "halfcheetah": {"alpha": 5.0},
     "antmaze": {"reward": "row"},
     "pointmaze": {"reward": "row"},  # ours: rewards belong to states there too
+    "ogbench-pointmaze": {"reward": "row"},
     "antmaze-umaze": {"alpha": 10.0},
     "antmaze-medium": {"alpha": 40.0},
     "antmaze-large": {"alpha": 100.0},

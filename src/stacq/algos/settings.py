@@ -12,9 +12,17 @@ from stacq.core.errors import InputError
 from stacq.data.registry import base_name, family_of, task_of
 
 FEW_EVALUATIONS = 20  # of the mazes and of small presets: on two cores more would take longer than the training
-EPISODES = {"antmaze": 100, "pointmaze": 100}  # of an evaluation, by family: a success is a yes or a no
-SMALL_EVALUATIONS = {"antmaze": 5, "pointmaze": 5}  # of them with small presets: episodes are long
-SMALL_EPISODES = {"antmaze": 20, "pointmaze": 20}  # of them with small presets: an ant's episode takes a quarter second
+EPISODES = {
+    "antmaze": 100,
+    "pointmaze": 100,
+    "ogbench-pointmaze": 50,
+}  # of an evaluation, by family: a success is a yes or a no
+SMALL_EVALUATIONS = {
+    "antmaze": 5,
+    "pointmaze": 5,
+    "ogbench-pointmaze": 5,
+}  # of them with small presets: episodes are long
+SMALL_EPISODES = dict.fromkeys(EPISODES, 20)  # of them with small presets: an ant's episode takes a quarter second
 ON_MAZES = "plane-maze"  # the family with a preset of its own
 
 

@@ -216,6 +216,7 @@ PUBLISHED: dict[str, Settings] = {
     "halfcheetah-medium-expert": {"alpha": 0.5},
     "antmaze": {"targets": "independent", "reward": "row"},
     "pointmaze": {"reward": "row"},  # ours: rewards belong to states there too
+    "ogbench-pointmaze": {"reward": "row"},
     "antmaze-umaze": {"alpha": 2.0},
     "antmaze-medium": {"alpha": 10.0},
     "antmaze-large": {"alpha": 19.0},
@@ -238,6 +239,7 @@ VARIANTS = {
         by_family={"antmaze": {"actor_q": "first"}},
     ),
 }
+SHORT: Settings = {"steps": 10_000, "learning_rate": 1e-3, "tau": 0.05, "alpha": 0.2}
 ALGORITHM = Algorithm(
     name="stacq",
     title="StaCQ",
@@ -253,7 +255,7 @@ ALGORITHM = Algorithm(
     # docs/results.md, docs/mazes.md; in AntMaze nothing was measured
     recommended={"": "robust", "plane-maze": "maze", "antmaze": "paper"},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128), "critics": 2},
-    small_in={"pointmaze": {"steps": 10_000, "learning_rate": 1e-3, "tau": 0.05, "alpha": 0.2}},
+    small_in=dict.fromkeys(("pointmaze", "ogbench-pointmaze"), SHORT),
     maze={"steps": 5_000, "batch": 128, "hidden": (64, 64), "tau": 0.05, "learning_rate": 1e-3},
     calmed_by=("alpha", "learning_rate"),
 )

@@ -112,7 +112,7 @@ ALGORITHM = Algorithm(
     value=value,
     variants={"paper": PAPER, "four-critics": Variant("as many critics as StaCQ", {"critics": 4})},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
-    small_in={"pointmaze": {"steps": 10_000, "tau": 0.05, "alpha": 40.0}},
+    small_in={family: {"steps": 10_000, "tau": 0.05, "alpha": 40.0} for family in ("pointmaze", "ogbench-pointmaze")},
     maze={"steps": 12_000, "batch": 128, "hidden": (64, 64), "alpha": 0.25, "tau": 0.05},
     calmed_by=("alpha", "learning_rate"),
 )

@@ -67,17 +67,13 @@ class Bounds:
     @property
     def conventions(self) -> "Conventions":
         from stacq.data.conventions import Conventions
-        from stacq.data.ogbench import single_task
-        from stacq.data.registry import find, recognised
+        from stacq.data.registry import stated_name
 
-        name = self.known_as
-        if name is not None and single_task(name) is None:
-            name = (recognised(name) or find(name)).name
         return Conventions(
             action_low=self.action_low,
             action_high=self.action_high,
             max_episode_steps=self.max_episode_steps,
-            name=name,
+            name=None if self.known_as is None else stated_name(self.known_as),
             columns=self.mapping,
         )
 

@@ -16,9 +16,10 @@ from stacq.data.dataset import Dataset
 from stacq.data.hdf5 import read_hdf5
 from stacq.data.minari_layout import is_stored
 from stacq.data.npz import read_npz
-from stacq.data.ogbench import read_ogbench, single_task
+from stacq.data.ogbench import read_ogbench
 from stacq.data.registry import DATASETS, DatasetInfo, find, recognised, task_of
 from stacq.data.relabel import relabelled
+from stacq.data.single_tasks import single_task
 from stacq.data.table import SUFFIXES, is_table, read_table
 from stacq.tabular.maze import is_drawing
 

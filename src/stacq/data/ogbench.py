@@ -4,9 +4,7 @@ A file has no rewards. Its package defines five tasks for each maze, and labels 
 end where the *current* state is at the goal, else -1. Goal and radius are asked of the package's own environment.
 """
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -19,23 +17,11 @@ from stacq.data.border import assemble
 from stacq.data.conventions import NOTHING_STATED, Conventions
 from stacq.data.dataset import Dataset
 from stacq.data.npz import told_archive
+from stacq.data.single_tasks import SingleTask
 from stacq.envs.gym import make_env
 
-STEM = re.compile(
-    r"(?:ogbench/)?((?:point|ant|humanoid)maze)-(medium|large|giant|teleport)-(navigate|stitch|explore)"
-    r"(-singletask(?:-task[1-5])?)?-v0"
-)
 NEEDED = ("observations", "actions", "terminals", "qpos")
 STATE = ("qpos", "qvel")  # kept as infos where they are asked for
-USUAL_TASK = "-singletask"  # the package chooses its default one of the five
-
-
-@dataclass(frozen=True)
-class SingleTask:
-    """A file and the task that its states are labelled for."""
-
-    name: str
-    env_id: str  # with the module that registers it
 
 
 class Goal(NamedTuple):
@@ -43,15 +29,6 @@ class Goal(NamedTuple):
 
     place: Float64s  # [2]
     radius: float
-
-
-def single_task(name: str) -> SingleTask | None:
-    """What a file's name without its ending, or a name that is stated, means; None where it is none of OGBench's."""
-    found = STEM.fullmatch(name)
-    if found is None:
-        return None
-    body, maze, kind, task = (*found.groups()[:3], found.group(4) or USUAL_TASK)
-    return SingleTask(f"ogbench/{body}-{maze}-{kind}{task}-v0", f"ogbench:{body}-{maze}{task}-v0")
 
 
 def read_ogbench(

@@ -8,6 +8,7 @@ from typing import Literal
 
 from stacq.core.errors import InputError, check_seed, check_whole
 from stacq.data.published import PUBLISHED
+from stacq.data.single_tasks import single_task
 from stacq.data.tasks import TASKS, Family, Source, Task
 from stacq.data.walks import WALKS, Walk
 
@@ -271,6 +272,11 @@ def recognised(name: str) -> DatasetInfo | None:
     return DATASETS.get(base) or DATASETS.get(f"{base}-v2")
 
 
+def stated_name(name: str) -> str:
+    """The full name behind one that a caller states for a file; a task of OGBench keeps its own."""
+    return name if single_task(name) is not None else (recognised(name) or find(name)).name
+
+
 def task_of(name: str) -> Task | None:
     """The task behind a dataset name, a Gymnasium id such as `Hopper-v5`, or a D4RL task name; else None."""
     if info := recognised(name):
@@ -285,6 +291,9 @@ def family_of(name: str) -> Family | Literal[""]:
     """The kind of task behind a name that `task_of` knows, or of walks in a maze from a file; empty for other data."""
     if name.startswith(DRAWN):
         return "plane-maze"
+    single = single_task(name)
+    if single is not None:
+        return "ogbench-pointmaze" if single.body == "pointmaze" else ""
     task = task_of(name)
     return "" if task is None else task.family
 

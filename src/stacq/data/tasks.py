@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Source = Literal["d4rl", "stacq", "minari", "embedded"]
-Family = Literal["locomotion", "antmaze", "pointmaze", "plane-maze"]
+Family = Literal["locomotion", "antmaze", "pointmaze", "plane-maze", "ogbench-pointmaze"]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from stacq.envs.ids import registered_name
 
 EnvSource = str | Callable[[], Any]
 """A Gymnasium id, or a function that makes an environment with Gymnasium's interface."""
+GLOBAL_DRAWS = "ogbench:"  # environments that draw from NumPy's global generator
 STEP_LIMIT = 100_000  # ends an episode in an environment that has no limit of its own
 
 
@@ -63,7 +64,13 @@ def make_env(source: EnvSource) -> Any:
             raise _missing(source, error) from error
         except (gymnasium.error.Error, ValueError) as error:
             raise _unknown(source, error, list(gymnasium.registry)) from error
-    return env
+    return _with_own_draws(env, source) if source.startswith(GLOBAL_DRAWS) else env
+
+
+def _with_own_draws(env: Any, source: str) -> Any:
+    from stacq.envs.global_draws import OwnDraws
+
+    return OwnDraws(env, steps_draw="teleport" in source)
 
 
 def facts_of(env: Any, label: str) -> EnvFacts:

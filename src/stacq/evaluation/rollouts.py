@@ -11,6 +11,7 @@ from stacq.core.errors import InputError, check_seed, check_whole
 from stacq.core.types import Floats
 from stacq.core.workers import WorkerFailed, WorkerPool, available_cores
 from stacq.data.registry import task_of
+from stacq.data.single_tasks import single_task
 from stacq.data.tasks import Task, normalised_score
 from stacq.envs.gym import STEP_LIMIT, EnvFacts, EnvSource, facts_of, flatten, make_env
 from stacq.evaluation.records import EpisodeRecord
@@ -88,8 +89,17 @@ def record_of(
     episode: Episode, task: Task | None, algorithm: str, dataset: str, place: tuple[int, int, int]
 ) -> EpisodeRecord:
     """An episode with a name: whose it is, and its place as (seed, step, number)."""
-    score = None if task is None else normalised_score(task, episode.episode_return)
+    score = score_of(episode, task, dataset)
     return EpisodeRecord(algorithm, dataset, *place, episode.episode_return, episode.length, score, episode.success)
+
+
+def score_of(episode: Episode, task: Task | None, dataset: str) -> float | None:
+    """By the task's reference returns; in OGBench's single tasks the success in percent, as its package has it."""
+    if task is not None:
+        return normalised_score(task, episode.episode_return)
+    if episode.success is not None and single_task(dataset) is not None:
+        return 100.0 * episode.success
+    return None
 
 
 def _check_kinds(policy: object, env: object) -> None:

@@ -10,13 +10,13 @@ from stacq.core.types import Floats, Ints
 from stacq.core.workers import WorkerPool
 from stacq.data.dataset import Dataset
 from stacq.data.tours import recording_starts
-from stacq.envs.bodies import ARENAS, POINT, Arena
+from stacq.envs.bodies import ARENAS, GOAL_RADIUS, POINT, Arena
 from stacq.envs.layouts import Cell
 from stacq.evaluation.rollouts import env_of
 from stacq.pipeline.trained import Trained
 from stacq.policies import Policy
 from stacq.reach.sets import ReachableSets
-from stacq.report.page import MazePicture, Rollout
+from stacq.report.page import MazePicture, Ring, Rollout
 from stacq.runs.directory import read_records
 
 MOST_WALKS = 40  # drawn
@@ -47,7 +47,14 @@ def draw_arena(dataset: Dataset, env_id: str, found: Mapping[str, Trained], work
         policies={name: arrows(policy, arena) for name, policy in policies.items()},
         rollouts=rollouts,
         name=arena.layout.name,
+        ring=ring_of(arena),
     )
+
+
+def ring_of(arena: Arena) -> Ring:
+    """The goal in the middle of those that are drawn, in cells."""
+    x, y = arena.body.grid.drawn(np.array(arena.usual_goal)).tolist()
+    return Ring((x, y), GOAL_RADIUS / arena.body.grid.size)
 
 
 def middle_policy(trained: Trained) -> Policy:

@@ -14,7 +14,7 @@ from string import Template
 from stacq.core.errors import InputError
 from stacq.core.files import write_text
 from stacq.report.page_again import again_section, next_section
-from stacq.report.page_data import MazePicture, Rollout, arranged
+from stacq.report.page_data import MazePicture, Ring, Rollout, arranged
 from stacq.report.page_graph import graph_section
 from stacq.report.page_html import Section
 from stacq.report.page_maze import player_data
@@ -29,6 +29,7 @@ __all__ = [
     "Aggregate",
     "Curve",
     "MazePicture",
+    "Ring",
     "Rollout",
     "RunSummary",
     "aggregate",

@@ -12,6 +12,13 @@ from stacq.runs.summary import RunSummary
 Cell = tuple[int, int]  # x, y with 0, 0 at the top left
 
 
+class Ring(NamedTuple):
+    """A goal that is a place within a cell, and how near to it counts as there, in cells."""
+
+    place: tuple[float, float]
+    radius: float
+
+
 class Rollout(NamedTuple):
     """One episode in a maze; a plain tuple of the same three does as well."""
 
@@ -35,6 +42,7 @@ class MazePicture:
     tabular: Mapping[str, float] = field(default_factory=dict)  # exact answers: shares by name
     centre: float = 0.5  # coordinate of the middle of cell 0: 0.5 where cells span whole numbers, else 0
     name: str = ""
+    ring: Ring | None = None  # where the goal is not a whole cell
 
     @property
     def width(self) -> int:

@@ -51,6 +51,9 @@ def policy_figure(maze: MazePicture, label: str, slot: int) -> Markup:
 def data_legend(maze: MazePicture) -> Markup:
     """The marks of `data_figure`, each with its meaning."""
     items = [("goal", _star_at(20.0, 12.0, 11.0))]
+    if maze.ring is not None:
+        ring = el("circle", class_="ring", cx=20, cy=12, r=11)
+        items = [("goal; within the ring counts as there", join(ring, _star_at(20.0, 12.0, 6.6)))]
     if len(maze.stitches):
         stroke = [el("path", class_="stitch", d="M4 12H34"), el("path", class_="stitch-end", d="M34 12L34 12")]
         items.insert(0, ("stitch: a step that nobody took", el("g", *stroke, class_="few")))
@@ -137,9 +140,13 @@ def _ground(maze: MazePicture) -> Markup:
 
 
 def _star(maze: MazePicture) -> Markup:
-    """The goal."""
-    x, y = ((coordinate + 0.5) * UNIT for coordinate in maze.goal)
-    return _star_at(x, y, 0.4 * UNIT)
+    """The goal, with a ring around what counts as there if that is not the whole cell."""
+    if maze.ring is None:
+        x, y = ((coordinate + 0.5) * UNIT for coordinate in maze.goal)
+        return _star_at(x, y, 0.4 * UNIT)
+    x, y = _drawn(maze, np.array(maze.ring.place)).tolist()
+    radius = maze.ring.radius * UNIT
+    return join(el("circle", class_="ring", cx=x, cy=y, r=radius), _star_at(x, y, min(0.4 * UNIT, 0.6 * radius)))
 
 
 def _star_at(x: float, y: float, radius: float) -> Markup:

@@ -91,7 +91,8 @@ def policies_section(maze: MazePicture, slots: Slots) -> Section | None:
 def _policy_card(maze: MazePicture, label: str, slot: int) -> Markup:
     shares = success_by_cell(maze.rollouts.get(label, ()))
     always = sum(share == 1 for share in shares.values())
-    remark = f"always arrives from {always} of {len(shares)} start cells" if shares else ""
+    often = "always arrives" if len(maze.rollouts.get(label, ())) > len(shares) else "arrives"
+    remark = f"{often} from {always} of {len(shares)} start cells" if shares else ""
     caption = el("figcaption", el("h3", named(label, slot)), el("span", remark, class_="note") if remark else None)
     return el("figure", caption, policy_figure(maze, label, slot), class_="card")
 

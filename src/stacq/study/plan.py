@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 
 from stacq.core.errors import InputError
 from stacq.core.reading import read_text
-from stacq.data.registry import DATASETS, find
+from stacq.data.registry import DATASETS, find, stated_name
 from stacq.pipeline.options import RecipeName
 from stacq.reach.config import ReachConfig
 from stacq.study import fields as read
@@ -187,7 +187,7 @@ def _source(label: str, value: object, where: str, origin: str, rows: int | None
             raise InputError(
                 f"file is {file!r}", where=f"{where}: {label}", expected="a .hdf5 or .npz file", fix="name one"
             )
-        return Source(label, file, find(known_as).name if known_as else "")
+        return Source(label, file, stated_name(known_as) if known_as else "")
     if not isinstance(value, str):
         raise InputError(f"{label} is {value!r:.80}", where=where, expected="a name, or a table", fix="correct it")
     return Source(label, value if value.endswith(HDF5_OR_NPZ) else _known(value, where, origin, rows))
