@@ -22,6 +22,7 @@ from stacq.pipeline.plan import Plan, run_directory
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.trained import Trained, read_trained
 from stacq.policies import Space
+from stacq.graph.sets import lent_actions
 from stacq.reach.actions import leading_actions
 from stacq.runs.directory import RUNS, Run
 from stacq.runs.finished import RESULT
@@ -105,6 +106,8 @@ def with_actions(work: Work) -> Work:
             reported = time.monotonic()
             work.reporter.say(f"found {count:,} of {wanted:,} actions")
 
+    if plan.sets.prices is not None:
+        return replace(work, actions=lent_actions(plan.dataset, plan.sets))
     actions = leading_actions(plan.dataset, plan.dynamics, plan.sets, progress=found, log=work.reporter.say)
     return replace(work, actions=actions)
 
