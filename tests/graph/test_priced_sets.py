@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-
 from algo_cases import batch_of, pairs_by_hand, point_dynamics, recording, sets_of, small_world
+
 from graph_cases import walks
 from stacq import InputError
 from stacq.algos import onestep, stacq
@@ -21,8 +21,8 @@ from stacq.graph.neighbours import NONE
 from stacq.graph.sets import lent_actions, loans, priced_at, priced_sets
 from stacq.graph.usual import usual
 from stacq.reach.sets import ReachableSets
-from stacq.report.reach_text import criterion_line
 from stacq.reach.stitching import stitching
+from stacq.report.reach_text import criterion_line
 
 ROWS = [0, 1, 5, 7, 4]
 

@@ -133,8 +133,9 @@ def make_world(
     """Put everything on the device. Algorithms that need no dynamics, sets or actions that lead there are given none.
 
     Batches are drawn from rows whose successor is known or whose task is over, or from `every_row`. `actions` are
-    those of `reach.actions.leading_actions` or `graph.sets.lent_actions`. With dynamics, states must be shown as these were fitted. `precision`
-    decides how models and other frozen networks are multiplied from here on; successors predicted here are float32.
+    those of `reach.actions.leading_actions` or, of priced sets, `graph.sets.lent_actions`. With dynamics, states must
+    be shown as these were fitted. `precision` decides how models and other frozen networks are multiplied from here
+    on; successors predicted here are float32.
     """
     assert dynamics is None or normaliser is dynamics.normaliser, "the models know states in their own units only"
     usable = dataset.successor_known | dataset.terminals | every_row

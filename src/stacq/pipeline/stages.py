@@ -16,13 +16,13 @@ from stacq.algos.world import make_world
 from stacq.core.files import write_json
 from stacq.core.staging import sweep
 from stacq.core.types import Float32s
+from stacq.graph.sets import lent_actions
 from stacq.pipeline.models import Fitted, dynamics_report, find_reachable, made_dynamics, reach_report
 from stacq.pipeline.options import Stages
 from stacq.pipeline.plan import Plan, run_directory
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.trained import Trained, read_trained
 from stacq.policies import Space
-from stacq.graph.sets import lent_actions
 from stacq.reach.actions import leading_actions
 from stacq.runs.directory import RUNS, Run
 from stacq.runs.finished import RESULT
