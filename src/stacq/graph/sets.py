@@ -15,14 +15,13 @@ from stacq.core.files import alone, check_writable
 from stacq.core.staging import sweep
 from stacq.core.types import Float32s
 from stacq.data.dataset import Dataset
-from stacq.graph.config import GraphConfig
 from stacq.graph.edges import Edges, edges_of, steps_of
+from stacq.graph.kept import GRAPH
 from stacq.graph.made import FORMAT, made_graph
 from stacq.graph.neighbours import NONE
 from stacq.graph.usual import usual
 from stacq.reach.sets import KIND, ReachableSets, others
 
-GRAPH = GraphConfig(seed=1)  # the one that Graph SCQL makes by default
 Say = Callable[[str], None]
 
 
