@@ -9,7 +9,7 @@ from stacq.core.types import Float64s
 from stacq.report.page_data import by_dataset
 from stacq.report.page_html import blocks, group_row, head_row, lede, named, row, table
 from stacq.report.page_results import Slots, dataset_name
-from stacq.report.page_svg import Markup, decimals_for, percent, shown
+from stacq.report.page_svg import Markup, decimals_for, shown
 from stacq.runs.summary import RunSummary
 
 SHAPE = {"rows": int, "quantiles": [float], "seeds": [[float]]}
@@ -37,7 +37,7 @@ def gaps_table(runs: Sequence[RunSummary], slots: Slots) -> Markup | None:
             for label, gaps in found.items()
         ]
         parts += [[group_row(dataset_name(dataset), "discounted return", 2 + len(levels)), *rows]] if rows else []
-    head = head_row("Method", "Seeds", *(percent(level) for level in levels))
+    head = head_row("Method", "Seeds", *(f"{level:.0%}" for level in levels))
     return blocks(table("Critic less graph, by state", head, *parts), lede(TEXT))
 
 
