@@ -162,8 +162,9 @@ def lendable(setting: Setting) -> Bools:
     """Edges whose lender goes on to a recorded successor, and whose borrower is no last row, [N, K]."""
     edges, steps = setting.edges, setting.steps
     rows = edges.rows[:, 1:]
-    lends = (rows != NONE) & (edges.follow[rows] != NONE) & ~edges.joined[rows] & ~steps.over[rows]
-    return lends & steps.known[:, None]
+    lends: Bools = (rows != NONE) & (edges.follow[rows] != NONE) & ~edges.joined[rows] & ~steps.over[rows]
+    lends &= steps.known[:, None]
+    return lends
 
 
 def by_fifth(setting: Setting, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:

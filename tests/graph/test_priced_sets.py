@@ -20,6 +20,9 @@ from stacq.graph.edges import edges_of, steps_of
 from stacq.graph.neighbours import NONE
 from stacq.graph.sets import lent_actions, loans, priced_at, priced_sets
 from stacq.graph.usual import usual
+from stacq.pipeline.models import find_reachable
+from stacq.reach.build import reachable_sets
+from stacq.reach.config import ReachConfig
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching
 from stacq.report.reach_text import criterion_line
@@ -120,3 +123,13 @@ def loans_without(sets: ReachableSets) -> ReachableSets:
     """Own pairs alone, each with its price of 0."""
     reduced = own_only(sets)
     return replace(reduced, prices=np.zeros(reduced.pairs, np.float32))
+
+
+def test_options_of_other_criteria_are_refused_and_dynamics_find_no_priced_sets() -> None:
+    dataset, dynamics = walks(), point_dynamics(0.1)
+    with pytest.raises(InputError, match="an option of another criterion was set"):
+        find_reachable(dataset, dynamics, ReachConfig(criterion="priced", cap=3))
+    with pytest.raises(InputError, match="priced sets are not found with dynamics"):
+        reachable_sets(dataset, dynamics, ReachConfig(criterion="priced"))
+    found = find_reachable(dataset, dynamics, ReachConfig(criterion="priced"))
+    assert found.sets.prices is not None and found.stitching.criterion == "priced" and found.stitching.extra > 1
