@@ -1,14 +1,15 @@
 """A graph of logged states, by number of rows: CPU time of its parts, and memory.
 
     python benchmarks/graph.py
-    python benchmarks/graph.py --rows 25000 100000 400000 1000000 --out research/results/graph-growth.jsonl
-
+    python benchmarks/graph.py --rows 25000 100000 400000 --out research/results/graph-growth.jsonl
+    python benchmarks/graph.py --rows 25000 100000 400000 1000000 --price 2
     python benchmarks/graph.py --dataset stacq/walker2d-medium-v0 --rows 1000000
 
 Rows are noisy gaits: a phase and two slow numbers, seen through fixed random functions in 17 dimensions. These are
 easier to search than the rows of a body; `--dataset` takes the first episodes of one, of 1,000 rows or so. CPU time is
 that of this process, all threads together, so that other jobs on the machine count little. At the end, the exponent of
-rows that fits the total best, and the same of each part. Values are solved at every price that is tried.
+rows that fits the total best, and the same of each part. Values are solved at every price that is tried, so without
+`--price` their time depends on how many these are.
 """
 
 import argparse
@@ -61,7 +62,7 @@ def first_rows(dataset: Dataset, rows: int) -> Dataset:
     return dataset if count >= dataset.episodes else take_episodes(dataset, np.arange(count))
 
 
-def measure(dataset: Dataset) -> dict[str, Any]:
+def measure(dataset: Dataset, price: float) -> dict[str, Any]:
     """Seconds of CPU by part, sweeps at the last price, the recall of the search, and memory."""
     seconds = dict.fromkeys(PARTS.values(), 0.0)
 
@@ -79,7 +80,7 @@ def measure(dataset: Dataset) -> dict[str, Any]:
         for name, part in PARTS.items():
             setattr(made, name, timed(part, calls[name]))
         started = time.process_time()
-        facts = made.solved_graph(dataset, GraphConfig())[1]
+        facts = made.solved_graph(dataset, GraphConfig(price=price))[1]
         total = time.process_time() - started
     finally:
         for name, call in calls.items():
@@ -106,12 +107,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", nargs="+", type=int, default=[25_000, 50_000, 100_000, 200_000, 400_000])
     parser.add_argument("--dataset", help="rows of this one")
+    parser.add_argument("--price", type=float, default=GraphConfig.price, help="instead of a fitted one")
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    measure(gaits(LENGTH))  # compiles
+    measure(gaits(LENGTH), chosen.price)  # compiles
     lines = []
     for rows in chosen.rows:
-        lines.append(measure(gaits(rows) if chosen.dataset is None else first_rows(load(chosen.dataset), rows)))
+        dataset = gaits(rows) if chosen.dataset is None else first_rows(load(chosen.dataset), rows)
+        lines.append(measure(dataset, chosen.price))
         print(json.dumps(lines[-1]), flush=True)
         if chosen.out is not None:
             with chosen.out.open("a") as file:
