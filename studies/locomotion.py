@@ -46,6 +46,7 @@ RUNS: dict[str, tuple[Options, ReachConfig]] = {
     "robust-own-only": (Options("stacq", variant="robust", own_only=True), ReachConfig()),
     "authors": (Options("stacq", variant="authors"), ReachConfig()),
     "calibrated": (Options("stacq", variant="paper"), ReachConfig(criterion="calibrated")),
+    "robust-priced": (Options("stacq", variant="robust"), ReachConfig(criterion="priced")),
     "robust-calibrated": (Options("stacq", variant="robust"), ReachConfig(criterion="calibrated")),
     "onestep": (Options("onestep-stacq", variant="paper"), ReachConfig()),
     "onestep-robust": (Options("onestep-stacq", variant="robust"), ReachConfig()),

@@ -20,7 +20,7 @@ from stacq.algos.common import (
     tanh_policy,
     weight_of_values,
 )
-from stacq.algos.pairs import Pairs, draw_pairs
+from stacq.algos.pairs import Pairs, charged, draw_pairs
 from stacq.algos.stacq import predicted_reward, reward_loss
 from stacq.algos.world import Batch, World, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
@@ -105,6 +105,7 @@ def best_candidate(
     rows = jnp.concatenate([index, pairs.member])
     states = jnp.concatenate([s, s[jnp.minimum(pairs.anchor, count - 1)]])
     score, known = lookahead(critic, reward, states, rows, world, cfg)
+    score = charged(score, pairs, world.extras)
     own, members = gather(world.rows, index), gather(world.rows, pairs.member).s_next
     most, best = best_of(jnp.where(known, score, -jnp.inf), own, members, pairs, world)
     return most, best, pairs

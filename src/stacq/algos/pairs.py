@@ -69,6 +69,13 @@ def best_extra(pairs: Pairs, values: jax.Array, batch: int) -> tuple[jax.Array, 
     return masked.max(axis=1), masked.argmax(axis=1)
 
 
+def charged(values: jax.Array, pairs: Pairs, extras: Extras) -> jax.Array:
+    """Values or rewards of the own successors and then of the pairs in the slots, [B + E], less what the pairs cost."""
+    if extras.prices is None:
+        return values
+    return values.at[-pairs.entry.shape[0] :].add(-extras.prices[pairs.entry])
+
+
 def pair_slots(sets: ReachableSets, batch: int, *, seed: int = 0, draws: int = 2000) -> int:
     """The slots, without the own pairs, that 95 of 100 batches need, but no more than the batch; rounded up to 64s.
 

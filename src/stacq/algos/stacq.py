@@ -20,7 +20,7 @@ from stacq.algos.common import (
     tanh_policy,
     weight_of_values,
 )
-from stacq.algos.pairs import Pairs, draw_pairs
+from stacq.algos.pairs import Pairs, charged, draw_pairs
 from stacq.algos.world import Batch, World, gather
 from stacq.nn.learner import Learner, descend, follow, new_learner
 from stacq.nn.mlp import MLP, init_ensemble, init_mlp
@@ -108,8 +108,10 @@ def edges(batch: Batch, pairs: Pairs, world: World, reward: MLP, cfg: Config) ->
     """(s_i, s'_j) for every reachable j, with the done flag of row j; `dataset` puts s_j in the place of s_i.
 
     The reward of row j is exact for `dataset` pairs, and for others where only the state arrived at is rewarded. There
-    it spares the learned model, whose smooth edges around a sparse reward are a source of values out of nothing.
+    it spares the learned model, whose smooth edges around a sparse reward are a source of values out of nothing. Pairs
+    that have a price earn less by it; a recorded pair has none.
     """
+    assert world.extras is not None
     extra = gather(world.rows, pairs.member)
     s_extra = batch.s[jnp.minimum(pairs.anchor, batch.s.shape[0] - 1)] if cfg.pairs == "cross" else extra.s
     s, s_next = jnp.concatenate([batch.s, s_extra]), jnp.concatenate([batch.s_next, extra.s_next])
@@ -117,6 +119,8 @@ def edges(batch: Batch, pairs: Pairs, world: World, reward: MLP, cfg: Config) ->
         r = jnp.concatenate([batch.r, extra.r])
     else:
         r = jax.lax.stop_gradient(predicted_reward(reward, s, s_next))
+    if cfg.pairs == "cross":
+        r = charged(r, pairs, world.extras)
     weight = jnp.concatenate([jnp.ones_like(batch.r), pairs.weight])
     return Edges(s, s_next, r, jnp.concatenate([batch.done, extra.done]), weight)
 
@@ -148,11 +152,18 @@ def actor_value(critic: MLP, s: jax.Array, s_next: jax.Array, cfg: Config) -> ja
 
 
 def best_reachable(critic: MLP, batch: Batch, pairs: Pairs, world: World, cfg: Config) -> Best:
-    """argmax of Q(s, s') over the states reachable from each anchor; ties go to the own successor."""
+    """argmax of Q(s, s') over the states reachable from each anchor; ties go to the own successor.
+
+    Where the critics saw recorded pairs alone, they know nothing of prices, and these are charged here.
+    """
+    assert world.extras is not None
     members = gather(world.rows, pairs.member).s_next
     anchors = batch.s[jnp.minimum(pairs.anchor, batch.s.shape[0] - 1)]
     s, s_next = jnp.concatenate([batch.s, anchors]), jnp.concatenate([batch.s_next, members])
-    return best_of(actor_value(critic, s, s_next, cfg), batch, members, pairs, world)[1]
+    values = actor_value(critic, s, s_next, cfg)
+    if cfg.pairs == "dataset":
+        values = charged(values, pairs, world.extras)
+    return best_of(values, batch, members, pairs, world)[1]
 
 
 def actor_loss(

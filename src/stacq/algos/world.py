@@ -61,7 +61,8 @@ class Extras(NamedTuple):
     start: jax.Array  # [N]
     size: jax.Array  # [N]
     rows: jax.Array  # [M], at least one entry so that it can be indexed
-    actions: jax.Array | None  # [M, A] in [-1, 1]: what leads there by the models
+    actions: jax.Array | None  # [M, A] in [-1, 1]: what leads there
+    prices: jax.Array | None = None  # [M] in rewards as they are learned from; none where all are free
 
 
 @jax.tree_util.register_dataclass
@@ -132,8 +133,9 @@ def make_world(
     """Put everything on the device. Algorithms that need no dynamics, sets or actions that lead there are given none.
 
     Batches are drawn from rows whose successor is known or whose task is over, or from `every_row`. `actions` are
-    those of `reach.actions.leading_actions`. With dynamics, states must be shown as these were fitted. `precision`
-    decides how models and other frozen networks are multiplied from here on; successors predicted here are float32.
+    those of `reach.actions.leading_actions` or, of priced sets, `graph.sets.lent_actions`. With dynamics, states must
+    be shown as these were fitted. `precision` decides how models and other frozen networks are multiplied from here
+    on; successors predicted here are float32.
     """
     assert dynamics is None or normaliser is dynamics.normaliser, "the models know states in their own units only"
     usable = dataset.successor_known | dataset.terminals | every_row
@@ -159,7 +161,7 @@ def make_world(
         usable=jnp.asarray(usable),
         chained=jnp.asarray(chained(dataset)),
         ensemble=None if dynamics is None else frozen_for(jax.default_backend(), folded(dynamics), precision),
-        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, actions),
+        extras=None if sets is None or dynamics is None else _extras(sets, dynamics, actions, reward_scale),
         recorded=None if dataset.successor_known[anchors].all() else jnp.asarray(dataset.successor_known),
         prepared=jax.tree.map(jnp.asarray, prepared),
         precision=precision,
@@ -217,8 +219,9 @@ def _device(values: Floats) -> jax.Array:
     return jnp.asarray(values.astype(np.float32))
 
 
-def _extras(sets: ReachableSets, dynamics: Dynamics, actions: Float32s | None) -> Extras:
+def _extras(sets: ReachableSets, dynamics: Dynamics, actions: Float32s | None, reward_scale: float) -> Extras:
     anchors, rows = others(sets)
+    prices = None if sets.prices is None else sets.prices[sets.anchors != sets.indices] * np.float32(reward_scale)
     count = np.bincount(anchors, minlength=len(sets))
     start = np.cumsum(count) - count
     assert actions is None or len(actions) == len(rows), "an action for every entry that is not an own successor"
@@ -226,5 +229,7 @@ def _extras(sets: ReachableSets, dynamics: Dynamics, actions: Float32s | None) -
     if len(rows) == 0:
         rows = np.zeros(1, dtype=np.int64)
         actions = None if actions is None else np.zeros((1, actions.shape[1]), np.float32)
+        prices = None if prices is None else np.zeros(1, np.float32)
     flat = [jnp.asarray(values.astype(np.int32)) for values in (start, count, rows)]
-    return Extras(flat[0], flat[1], flat[2], None if actions is None else jnp.asarray(actions))
+    known = [None if values is None else jnp.asarray(values) for values in (actions, prices)]
+    return Extras(flat[0], flat[1], flat[2], *known)

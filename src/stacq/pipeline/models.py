@@ -18,6 +18,7 @@ from stacq.data.registry import family_of
 from stacq.dynamics.fit import Curve, fit, lengthened
 from stacq.dynamics.models import KIND, Dynamics
 from stacq.dynamics.recipes import PRESETS, FitConfig
+from stacq.graph.sets import priced_at, priced_sets
 from stacq.pipeline.options import Stages
 from stacq.pipeline.reporter import Reporter
 from stacq.reach.build import kept_at, reachable_sets
@@ -124,12 +125,23 @@ def find_reachable(
     reporter: Reporter = Reporter(),
 ) -> Found:
     """Reachable sets with their report and picture; sets that were found before are reused."""
-    directory = kept_at(dataset, dynamics, config)
+    priced = config.criterion == "priced"
+    if priced and config != ReachConfig(criterion="priced"):
+        raise InputError(
+            "an option of another criterion was set",
+            where="priced sets",
+            expected="no other option of reachable sets: near rows and prices are the graph's",
+            fix="leave it out, or choose the criterion paper or calibrated",
+        )
+    directory = priced_at(dataset) if priced else kept_at(dataset, dynamics, config)
     picture = picture or picture_path(dataset, f"-reach-{directory.name[:8]}")
     check_picture(picture)
     engine = engine or ("cpu" if jax.default_backend() == "cpu" else "gpu")
-    with reporter.progress("reachable sets", len(dataset), "states") as update:
-        sets = reachable_sets(dataset, dynamics, config, engine=engine, progress=update, log=reporter.detail)
+    if priced:
+        sets = priced_sets(dataset, reporter.detail)
+    else:
+        with reporter.progress("reachable sets", len(dataset), "states") as update:
+            sets = reachable_sets(dataset, dynamics, config, engine=engine, progress=update, log=reporter.detail)
     found = stitching(sets, dataset)
     save_figure(draw_stitching(dataset, sets, found), picture)
     reporter.reachable(found, sets.config, directory, picture)

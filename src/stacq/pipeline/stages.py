@@ -16,6 +16,8 @@ from stacq.algos.world import make_world
 from stacq.core.files import write_json
 from stacq.core.staging import sweep
 from stacq.core.types import Float32s
+from stacq.graph.sets import lent_actions
+from stacq.pipeline.critic import against_graph
 from stacq.pipeline.models import Fitted, dynamics_report, find_reachable, made_dynamics, reach_report
 from stacq.pipeline.options import Stages
 from stacq.pipeline.plan import Plan, run_directory
@@ -25,7 +27,7 @@ from stacq.policies import Space
 from stacq.reach.actions import leading_actions
 from stacq.runs.directory import RUNS, Run
 from stacq.runs.finished import RESULT
-from stacq.runs.summary import result_of
+from stacq.runs.summary import CRITIC, result_of
 from stacq.runs.trackers import Log
 from stacq.training.pace import Listener
 from stacq.training.task import Task
@@ -105,6 +107,8 @@ def with_actions(work: Work) -> Work:
             reported = time.monotonic()
             work.reporter.say(f"found {count:,} of {wanted:,} actions")
 
+    if plan.sets.prices is not None:
+        return replace(work, actions=lent_actions(plan.dataset, plan.sets))
     actions = leading_actions(plan.dataset, plan.dynamics, plan.sets, progress=found, log=work.reporter.say)
     return replace(work, actions=actions)
 
@@ -133,17 +137,20 @@ def with_policies(work: Work) -> Work:
             for line in filter(None, work.reporter.diagnostics(plan, directory).splitlines()):
                 run.log(line)
             with work.reporter.training(plan, directory) as listener:
-                _train(work, run, listener)
+                told = _train(work, run, listener)
+            if told:
+                write_json(directory / CRITIC, told)
             write_json(directory / RESULT, result_of(directory))
     trained = read_trained(directory, plan.sets)
     work.reporter.result(plan, trained)
     return replace(work, trained=trained)
 
 
-def _train(work: Work, run: Run, listener: Listener) -> None:
-    plan = work.plan
-    train_seeds(
-        make_task(plan, work.actions, work.reporter.say, work.prepared),
+def _train(work: Work, run: Run, listener: Listener) -> Mapping[str, Any]:
+    """What a page shows of the critics at the end."""
+    plan, task = work.plan, make_task(work.plan, work.actions, work.reporter.say, work.prepared)
+    state = train_seeds(
+        task,
         plan.schedule,
         run,
         scoring=plan.scoring,
@@ -151,6 +158,7 @@ def _train(work: Work, run: Run, listener: Listener) -> None:
         listener=listener,
         say=work.reporter.say,
     )
+    return against_graph(plan, task, state)
 
 
 def space_of(plan: Plan) -> Space:

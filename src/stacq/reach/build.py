@@ -68,6 +68,13 @@ def reachable_sets(
     """
     asked, config, say = config, resolved(config), log or silent
     check_dynamics(dataset, dynamics)
+    if config.criterion == "priced":
+        raise InputError(
+            "priced sets are not found with dynamics",
+            where="reachable_sets",
+            expected="the criterion paper or calibrated",
+            fix="use stacq.graph.sets.priced_sets(dataset)",
+        )
     parents = _parents(dataset, dynamics)
     held_out = _held_out(dynamics, dataset, parents["dataset"])
     if config.criterion == "calibrated" and held_out is None:

@@ -7,7 +7,7 @@ from tyro.conf import arg
 
 from stacq.core.unsaid import Count
 
-CriterionName = Literal["paper", "calibrated"]
+CriterionName = Literal["paper", "calibrated", "priced"]
 Norm = Literal["linf", "l1", "l2", "l2-unrooted"]
 Estimator = Literal["random", "corners"]
 Engine = Literal["cpu", "gpu"]
@@ -19,7 +19,8 @@ class ReachConfig:
     """What counts as reachable; frozen in the manifest, and part of the cache key."""
 
     criterion: CriterionName = "paper"
-    """The published test, or one that refines the action and knows the models' error on held-out rows."""
+    """The published test; one that refines the action and knows the models' error on held-out rows; or near rows, each
+    at a price that the critics pay, where no other option here counts."""
     epsilon: float = 0.1
     """Largest disagreement of the models, in units of one step's range."""
     norm: Norm = "linf"

@@ -10,7 +10,7 @@ import numpy as np
 from stacq.core.artefacts import check_parent, damaged, read_artefact, write_artefact
 from stacq.core.errors import InputError
 from stacq.core.outside import has_shape
-from stacq.core.types import Array, Bools, Ints, Rows
+from stacq.core.types import Array, Bools, Float32s, Ints, Rows
 from stacq.data.dataset import Dataset
 
 KIND = "reach"
@@ -31,6 +31,7 @@ class ReachableSets:
     config: Mapping[str, Any]  # every option behind the sets
     parents: Mapping[str, str]  # hashes of the dataset and of the dynamics
     facts: Mapping[str, Any]  # what was counted while they were made
+    prices: Float32s | None = None  # [M] in rewards, 0 for own successors; none where every pair is free
 
     def __len__(self) -> int:
         return len(self.indptr) - 1
@@ -66,6 +67,8 @@ class ReachableSets:
 
     def save(self, directory: Path | str) -> None:
         arrays: dict[str, Array] = {"indptr": self.indptr, "indices": self.indices.astype(np.int32, copy=False)}
+        if self.prices is not None:
+            arrays["prices"] = self.prices
         manifest = {"options": dict(self.config), "facts": dict(self.facts)}
         write_artefact(Path(directory), KIND, arrays, manifest, self.parents)
 
@@ -84,6 +87,7 @@ class ReachableSets:
             config=options,
             parents=artefact.parents,
             facts=facts,
+            prices=artefact.array("prices", np.float32, (None,)) if "prices" in artefact.arrays else None,
         )
         if problem := _broken_form(sets):
             raise damaged(artefact.directory, problem)
@@ -107,6 +111,8 @@ def _broken_form(sets: ReachableSets) -> str:
         return "the offsets are not offsets"
     if len(indices) and not (indices.min() >= 0 and indices.max() < len(sets)):
         return "indices outside the data"
+    if sets.prices is not None and (len(sets.prices) != len(indices) or (sets.prices < 0).any()):
+        return "the prices are not one for each pair, from 0"
     return ""
 
 
@@ -124,6 +130,8 @@ def _broken_promise(sets: ReachableSets, dataset: Dataset) -> str:
         return "unsorted or repeated indices"
     if not own_present(sets)[dataset.successor_known].all():
         return "a state's own successor is missing from its set"
+    if sets.prices is not None and sets.prices[sets.anchors == indices].any():
+        return "own successors with a price"
     return ""
 
 

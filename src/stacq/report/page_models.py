@@ -21,6 +21,7 @@ from stacq.report.page_charts import (
     of_pairs,
     size_bins,
 )
+from stacq.report.page_critic import gaps_table
 from stacq.report.page_data import by_dataset
 from stacq.report.page_html import Section, blocks, figure, grid, group_row, head_row, lede, named, pairs, row, table
 from stacq.report.page_results import Slots, dataset_name, described, spread_cell
@@ -77,7 +78,9 @@ def critic_section(runs: Sequence[RunSummary], slots: Slots) -> Section | None:
     tables = [rows for dataset, group in groups.items() if (rows := _critic_rows(dataset, group, slots))]
     head = head_row("Method", "Seeds", "Critic’s value", "Measured", "Difference", "95% interval")
     numbers = table("At the last evaluation, mean over seeds", head, *tables)
-    body = blocks(lede(text), el("div", legend(labels), grid(charts), class_="critic stack"), numbers)
+    gaps = gaps_table(runs, slots)
+    drawn = el("div", legend(labels), grid(charts), class_="critic stack")
+    body = blocks(lede(text), drawn, numbers, *([] if gaps is None else [gaps]))
     return Section("critic", "Critic", "Does the critic promise too much?", body)
 
 

@@ -61,6 +61,8 @@ def criterion_line(found: Stitching, options: Mapping[str, Any]) -> str:
 
 def _chosen(found: Stitching, options: Mapping[str, Any]) -> str:
     """The options that the criterion uses."""
+    if found.criterion == "priced":
+        return ", ".join(f"{name} {options[name]}" for name in ("neighbours", "price") if name in options)
     idle = {"criterion", *(("norm", "clip") if found.criterion == "calibrated" else ("recall",))}
     shown = [each.name for each in fields(ReachConfig) if each.name not in idle]
     return ", ".join(f"{name} {options[name]}" for name in shown if options.get(name) is not None)

@@ -17,6 +17,7 @@ from stacq.runs.directory import read_metrics, read_records
 from stacq.runs.finished import RESULT, final_policies
 
 LAST = 10  # evaluations in the third column of the results
+CRITIC = "critic.json"  # quantiles of critic less graph, written at the end of a training
 MOST_SEEDS = 10_000  # whatever a file says
 
 
@@ -35,6 +36,7 @@ class RunSummary:
     reach: Mapping[str, Any] | None = None
     dynamics: Mapping[str, Any] | None = None
     prepared: Mapping[str, Any] | None = None  # facts of what the algorithm made from the whole data
+    critic: Mapping[str, Any] | None = None  # its critics beside exact values
     name: str = ""  # of its directory: tells runs of one label apart
     stopped: str = ""  # why it ended early, if its log says so
     wanted: int = 0  # steps that it was to have, as long as it is not finished
@@ -78,6 +80,7 @@ def read_run(directory: Path, label: str | None = None) -> RunSummary:
         reach=_json(directory / "reach.json"),
         dynamics=_json(directory / "dynamics.json"),
         prepared=_json(directory / "prepared.json"),
+        critic=_json(directory / CRITIC),
         stopped=_stopped(directory / "log.txt"),
         wanted=0 if (directory / RESULT).exists() else _count(run.config.get("total_steps")),
         lost=_seeds((_json(directory / RESULT) or {}).get("lost")),

@@ -1,0 +1,40 @@
+"""Critics beside the graph's values: what is compared, and when nothing is."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from training_cases import dataset, options, plan
+
+from stacq.algos import td3bc
+from stacq.graph.kept import GRAPH, kept_graph
+from stacq.graph.made import made_graph
+from stacq.pipeline.critic import QUANTILES, against_graph
+from stacq.pipeline.stages import make_task
+from stacq.training.loop import init_states
+
+
+def test_quantiles_over_states_of_what_the_critics_say_beyond_the_graph() -> None:
+    chosen = plan(options("td3bc"))
+    task = make_task(chosen)
+    state = init_states(task.algorithm, jnp.arange(2, dtype=jnp.int32), task.sizes, task.config)
+    assert kept_graph(dataset()) is None and against_graph(chosen, task, state) == {}
+    graph = made_graph(dataset(), GRAPH)
+    told = against_graph(chosen, task, state)
+    assert told["rows"] == len(dataset()) < 5_000 and told["graph"] == pytest.approx(graph.value.mean())
+    s = jnp.asarray(chosen.normaliser.apply(dataset().observations))
+    one = jax.tree.map(lambda x: x[1], state)
+    gap = np.asarray(td3bc.value(one, s, task.world, task.config)) / chosen.reward_scale - graph.value
+    np.testing.assert_allclose(told["seeds"][1], np.quantile(gap, QUANTILES), atol=2e-3)
+    other = task._replace(config=replace(task.config, discount=0.9))
+    assert against_graph(chosen, other, state) == {}
+    lost = state._replace(critic=_without_first(state.critic))
+    assert told["seeds"][1:] == against_graph(chosen, task, lost)["seeds"]
+
+
+def _without_first(learner: Any) -> Any:
+    """Networks of the first seed are NaN."""
+    return jax.tree.map(lambda x: x.at[0].set(jnp.nan) if jnp.issubdtype(x.dtype, jnp.floating) else x, learner)
