@@ -421,9 +421,27 @@ def answers_of(keys: list[str], judged: dict[str, Any]) -> dict[str, Float64s]:
             told = [asked[kind, key]["values"][way] for key in keys]
             scale = [1.0 if way == "disagreement" else asked[kind, key]["unit"][unit] for key in keys]
             found[f"{kind}, {way}"] = np.array(told) / np.maximum(scale, 1.0)
-    found["actions near the data"] = np.array([1 - judged[key]["judgement"]["far_actions"] for key in keys])
+    for name, told_by in RECORDED.items():
+        found[name] = np.array([told_by(judged[key]) for key in keys])
     found["the ranking"] = np.array([ranked(judged[key]) for key in keys])
     return found
+
+
+def scaled(record: dict[str, Any], value: float) -> float:
+    """In units of the data's value above the worst."""
+    data, worst = record["data"]["value"], record["worst"]
+    return float((max(value, worst) - worst) / (data - worst))
+
+
+RECORDED: dict[str, Callable[[dict[str, Any]], float]] = {
+    "recorded: critics": lambda record: scaled(record, record["judgement"]["critics"]["value"]),
+    "recorded: critics, low end": lambda record: scaled(record, record["judgement"]["critics"]["low"]),
+    "recorded: rollouts": lambda record: scaled(record, record["judgement"]["rollouts"]["value"]),
+    "recorded: rollouts, low end": lambda record: scaled(record, record["judgement"]["rollouts"]["low"]),
+    "recorded: horizon": lambda record: float(np.log1p(record["judgement"]["horizon"]) / np.log(HORIZON)),
+    "recorded: actions near the data": lambda record: 1 - float(record["judgement"]["far_actions"]),
+    "recorded: states near the data": lambda record: 1 - float(record["judgement"]["far_states"]),
+}
 
 
 def ranked(record: dict[str, Any]) -> float:
@@ -431,7 +449,7 @@ def ranked(record: dict[str, Any]) -> float:
     judgement, data, worst = record["judgement"], record["data"]["value"], record["worst"]
     ways = [Interval(**judgement[way]) for way in ("critics", "rollouts")]
     careful = careful_value(ways[0], ways[1], 1 - judgement["far_actions"], data, worst)
-    return float((careful - worst) / (data - worst))
+    return scaled(record, careful)
 
 
 def table() -> Iterator[str]:
@@ -442,12 +460,12 @@ def table() -> Iterator[str]:
         sets = sorted({key.rsplit("/", 1)[0] for key in kept})
         places = [np.flatnonzero([key.rsplit("/", 1)[0] == name for key in kept]) for name in sets]
         answers = answers_of(kept, judged)
-        yield f"### {title}\n\n| answer | {' | '.join(sets)} | mean |\n|---{'|---' * (len(sets) + 1)}|"
+        columns = ["answer", *sets, "foreign", "trained", "all"]
+        yield f"### {title}\n\n| {' | '.join(columns)} |\n{'|---' * len(columns)}|"
         found = {name: measured(told, true, places) for name, told in answers.items()}
-        first = [name for name in answers if name in ("the ranking", "actions near the data")]
-        for name in [*first, *sorted(set(answers) - set(first), key=lambda name: -found[name].merit.mean())[:15]]:
-            yield line_of(name, found[name])
-        yield from chosen(answers, true, places, sets)
+        kinds = np.array([name.split("/")[1] for name in sets])
+        yield from (line_of(name, found[name], kinds) for name in answers)
+        yield from chosen(answers, true, places, np.array(sets))
         yield from of_graph(kept, judged, true)
 
 
@@ -455,27 +473,39 @@ def outside(key: str) -> bool:
     return key.split("/")[-1] in OUTSIDERS
 
 
-def line_of(name: str, found: Measured) -> str:
+def line_of(name: str, found: Measured, kinds: Array) -> str:
+    groups = [kinds == "foreign", kinds == "trained", kinds != ""]
     cells = [f"{c:.2f}, {r:.2f}" for c, r in zip(found.correlation, found.regret, strict=True)]
-    return f"| {name} | {' | '.join(cells)} | {found.correlation.mean():.2f}, {found.regret.mean():.2f} |"
+    cells += [f"{found.correlation[rows].mean():.2f}, {found.regret[rows].mean():.2f}" for rows in groups]
+    return f"| {name} | {' | '.join(cells)} |"
 
 
-def chosen(answers: dict[str, Float64s], true: Float64s, places: list[Array], sets: list[str]) -> Iterator[str]:
-    """The best of all answers and sums of two, and what three datasets choose for the fourth."""
+def chosen(answers: dict[str, Float64s], true: Float64s, places: list[Array], sets: Array) -> Iterator[str]:
+    """The best of all answers and sums of two afterwards, and what three datasets choose for the fourth: of all of
+    them, and of those that were recorded before."""
     sums: dict[tuple[str, ...], Float64s] = {(name,): told for name, told in answers.items()}
     sums |= {(a, b): answers[a] + answers[b] for a, b in combinations(answers, 2)}
     found = {names: measured(told, true, places) for names, told in sums.items()}
-    best = max(found, key=lambda names: float(found[names].merit.mean()))
-    yield line_of(f"best of {len(found):,} afterwards: {' + '.join(best)}", found[best])
-    parts = []
-    for dataset in DATASETS:
-        here = np.array([name.split("/")[0] == dataset for name in sets])
-        taken = max(found, key=lambda names: float(found[names].merit[~here].mean()))
-        parts.append((np.flatnonzero(here), found[taken]))
-        yield f"<!-- without {dataset}: {' + '.join(taken)} -->"
-    order = np.argsort(np.concatenate([rows for rows, _ in parts]))
-    joined = [np.concatenate([getattr(each, field)[rows] for rows, each in parts])[order] for field in Measured._fields]
-    yield line_of("chosen on the other three datasets", Measured(*joined))
+    datasets, kinds = (np.array([name.split("/")[place] for name in sets]) for place in (0, 1))
+    for title, group in (
+        ("", list(found)),
+        ("recorded, ", [names for names in found if all(name in RECORDED for name in names)]),
+    ):
+        foreign = kinds == "foreign"
+        for label, rows in (("", kinds != ""), (" in foreign sets", foreign)):
+            best = max(group, key=lambda names, rows=rows: float(found[names].merit[rows].mean()))  # type: ignore[misc]
+            yield line_of(f"{title}best of {len(group):,}{label} afterwards: {' + '.join(best)}", found[best], kinds)
+        taken = {
+            dataset: max(group, key=lambda names, away=datasets != dataset: float(found[names].merit[away].mean()))  # type: ignore[misc]
+            for dataset in DATASETS
+        }
+        for dataset, names in taken.items():
+            yield f"<!-- {title}without {dataset}: {' + '.join(names)} -->"
+        of_set = [found[taken[dataset]] for dataset in datasets]
+        joined = [
+            np.array([getattr(each, field)[row] for row, each in enumerate(of_set)]) for field in Measured._fields
+        ]
+        yield line_of(f"{title}chosen on the other three datasets", Measured(*joined), kinds)
 
 
 def of_graph(keys: list[str], judged: dict[str, Any], true: Float64s) -> Iterator[str]:
