@@ -21,8 +21,8 @@ from stacq.algos.world import Batch, World
 from stacq.data.dataset import Dataset
 from stacq.graph.config import GraphConfig
 from stacq.graph.made import made_graph
-from stacq.nn.learner import descend
-from stacq.nn.mlp import MLP
+from stacq.nn.learner import descend, new_learner
+from stacq.nn.mlp import MLP, init_mlp
 from stacq.policies import NearestPolicy, Space
 from stacq.policies.nearest import nearest_policy
 
@@ -49,8 +49,17 @@ class Chosen(NamedTuple):
     action: jax.Array  # [N, A]
 
 
-def init(key: jax.Array, sizes: Sizes, cfg: Config) -> State:
-    return bc.init(key, sizes, bc.Config(hidden=cfg.hidden, learning_rate=cfg.learning_rate))
+def init(key: jax.Array, sizes: Sizes, cfg: Any) -> State:
+    network = init_mlp(key, (sizes.state, *cfg.hidden, sizes.action))
+    return State(new_learner(network, optimiser(cfg), target=False))
+
+
+def optimiser(cfg: Any) -> optax.GradientTransformation:
+    """Adam whose rate falls to nothing along a half cosine.
+
+    At a constant rate the last step decides much of what a policy does a little off the data, and seeds disagree.
+    """
+    return optax.adam(optax.cosine_decay_schedule(cfg.learning_rate, cfg.steps))
 
 
 def graph_config(cfg: Config) -> GraphConfig:
@@ -84,15 +93,14 @@ def chosen_loss(actor: MLP, batch: Batch, chosen: jax.Array) -> tuple[jax.Array,
     return loss, {"actor_loss": loss, "logged_error": jnp.mean((a - batch.a) ** 2)}
 
 
-def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Config) -> tuple[State, Metrics]:
+def update(state: State, batch: Batch, world: World, key: jax.Array, cfg: Any) -> tuple[State, Metrics]:
     del key
     chosen = world.prepared.action[batch.row]
-    adam = optax.adam(cfg.learning_rate)
-    actor, metrics = descend(state.actor, lambda actor: chosen_loss(actor, batch, chosen), adam)
+    actor, metrics = descend(state.actor, lambda actor: chosen_loss(actor, batch, chosen), optimiser(cfg))
     return State(actor), metrics
 
 
-def phases(cfg: Config) -> tuple[Phase, ...]:
+def phases(cfg: Any) -> tuple[Phase, ...]:
     return (Phase(cfg.steps, (update,)),)
 
 
