@@ -33,13 +33,13 @@ class Config:
     steps: int = field(default=100_000, metadata=STATIC)
     batch: int = field(default=256, metadata=STATIC)
     hidden: tuple[int, ...] = field(default=(256, 256), metadata=STATIC)
-    learning_rate: float = 3e-4
+    learning_rate: float = 1e-3
     discount: float = field(default=0.99, metadata=STATIC)
     neighbours: int = field(default=10, metadata=STATIC)  # other rows that lend their action to a row
-    spread: float = field(default=1.0, metadata=STATIC)  # temperature, in deviations of the usual advantage
-    price: float = field(default=0.0, metadata=STATIC)  # of a usual neighbour, in the same unit; 0: fitted
+    spread: float = field(default=0.0, metadata=STATIC)  # temperature, in deviations of the usual advantage
+    price: float = field(default=0.5, metadata=STATIC)  # of a usual neighbour, in the same unit; 0: fitted
     features: int = field(default=512, metadata=STATIC)  # of the regressions that say what is usual
-    carry: bool = field(default=True, metadata=STATIC)  # lend what is more than usual, not actions as they are
+    carry: bool = field(default=False, metadata=STATIC)  # lend what is more than usual, not actions as they are
     graph_seed: int = field(default=1, metadata=STATIC)  # of everything before the cloning
 
 
@@ -124,9 +124,11 @@ ALGORITHM = Algorithm(
     shown={"antmaze": Shown(), "pointmaze": Shown()},
     variants={
         "paper": PAPER,
-        "hard": Variant("the best candidate alone, as SCQL has it", {"spread": 0.0}),
+        "soft": Variant(
+            "weighs what rows did beyond the usual, at a price that can be believed",
+            {"spread": 1.0, "price": 0.0, "carry": True},
+        ),
     },
-    small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
-    small_in={"pointmaze": {"steps": 10_000, "learning_rate": 1e-3}},
-    maze={"steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
+    small={"steps": 10_000, "batch": 128, "hidden": (128, 128)},
+    maze={"steps": 5_000, "batch": 128, "hidden": (64, 64)},
 )
