@@ -3,7 +3,7 @@
 import numpy as np
 
 from stacq.core.normaliser import Normaliser
-from stacq.core.types import Float32s, Float64s, Ints
+from stacq.core.types import Float32s, Float64s, Ints, Rows
 from stacq.data.dataset import Dataset
 from stacq.graph.edges import Edges, led_on, median_step
 from stacq.graph.neighbours import NONE, tree_of
@@ -37,7 +37,7 @@ def reachable_edges(
     return Edges(table, away, median_step(steps), follow, joined, 1.0), led
 
 
-def missed(dataset: Dataset, reachable: Reachable, anchors: Ints, rows: Ints, entries: Ints) -> Float64s:
+def missed(dataset: Dataset, reachable: Reachable, anchors: Rows, rows: Rows, entries: Ints) -> Float64s:
     """How far from s'_j the models arrive from s_i by the action that leads there, in normalised dimensions."""
     arrived = reachable.dynamics.predict(dataset.observations[anchors], reachable.actions[entries])
     scale = Normaliser.fit(dataset.observations).scale
@@ -46,7 +46,7 @@ def missed(dataset: Dataset, reachable: Reachable, anchors: Ints, rows: Ints, en
     return found
 
 
-def some_of_each(anchors: Ints, most: int, seed: int) -> Ints:
+def some_of_each(anchors: Rows, most: int, seed: int) -> Ints:
     """The places of all entries, or of `most` of an anchor drawn by lot; anchors are sorted."""
     lot = np.random.default_rng(seed).random(len(anchors))
     order = np.lexsort((lot, anchors))
@@ -54,7 +54,7 @@ def some_of_each(anchors: Ints, most: int, seed: int) -> Ints:
     return found
 
 
-def place_within(anchors: Ints) -> Ints:
+def place_within(anchors: Rows) -> Ints:
     """How many entries of the same anchor stand before each; anchors are sorted."""
     found: Ints = np.arange(len(anchors)) - np.searchsorted(anchors, anchors)
     return found
