@@ -86,8 +86,8 @@ class GraphFacts:
             )
         if self.value > self.best_logged + self.bound:
             yield (
-                f"the mean value is {self.value:.0f}, and the best logged row is worth {self.best_logged:.0f}: luck may "
-                "be taken for skill; compare with a price of 200, which clones"
+                f"the mean value is {self.value:.0f}, and the best logged row is worth {self.best_logged:.0f}: "
+                "luck may be taken for skill; compare with a price of 200, which clones"
             )
         if self.moved == 0:
             yield "every row keeps its own action: what is fitted is behaviour cloning"

@@ -25,8 +25,8 @@ def graph_section(runs: Sequence[RunSummary]) -> Section | None:
         return None
     text = (
         "Rows take the actions of near rows, or actions that lead to reachable states, at a price that grows with how "
-        "far off they arrive. Exact values say which is best. A value far above that of the logged behaviour is a promise, not a measurement: compare it "
-        "with the returns above."
+        "far off they arrive. Exact values say which is best. A value far above that of the logged behaviour is a "
+        "promise, not a measurement: compare it with the returns above."
     )
     return Section("graph", "Graph", "The graph of logged states", blocks(lede(text), grid(cards)))
 
