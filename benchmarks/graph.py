@@ -19,7 +19,7 @@ from stacq.data.conventions import Conventions
 from stacq.data.dataset import Dataset
 from stacq.graph.config import GraphConfig
 from stacq.graph.edges import edges_of, steps_of
-from stacq.graph.made import chosen_actions, problem_of
+from stacq.graph.made import lent_actions, problem_of
 from stacq.graph.price import noise_of, prices_of
 from stacq.graph.solve import solve, weights
 from stacq.graph.usual import usual
@@ -60,7 +60,7 @@ def measure(rows: int) -> tuple[dict[str, float], int, float]:
     problem = problem_of(edges, steps, found, prices_of(edges, noise, config), config)
     solved = solve(problem, found.value, config.tolerance * noise)
     marks.append(time.process_time())
-    chosen_actions(edges, steps, found, weights(problem, solved.value), carry=config.carry)
+    lent_actions(edges, steps, found, weights(problem, solved.value), carry=config.carry)
     marks.append(time.process_time())
     parts = dict(zip(("neighbours", "usual", "values", "actions"), np.diff(marks).tolist(), strict=True))
     return parts, solved.sweeps, edges.recall
