@@ -3,6 +3,7 @@
 import importlib
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import jax
@@ -112,15 +113,21 @@ def test_snapshots_keep_all_that_acting_and_judging_need(name: str) -> None:
         assert values[0].shape == (7,) and np.isfinite(values[0]).all() and np.array_equal(values[0], values[1])
 
 
+def _losses(module: ModuleType) -> list[str]:
+    """Those that it defines itself."""
+    own = [each for each, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+    return [each for each in own if each.endswith("_loss")]
+
+
 @every
 def test_its_page_names_its_functions(name: str) -> None:
     """One page of documents, called after the file, that says where each equation is."""
     file = algos.BUILT_IN[name].rpartition(".")[2]
     page = (ROOT / "docs" / f"{file}.md").read_text(encoding="utf-8")
     module = importlib.import_module(algos.BUILT_IN[name])
-    losses = [
-        each for each in vars(module) if each.endswith("_loss") and vars(module)[each].__module__ == module.__name__
-    ]
+    algorithm = algos.find(name)
+    updates = algorithm.phases(algorithm.Config())[-1].updates
+    losses = _losses(module) or _losses(importlib.import_module(updates[-1].__module__))
     assert losses and all(f"`{each}`" in page for each in losses)
     assert f"--algo {name}" in page or name == "stacq"
     assert all(f"`{variant}`" in page for variant in algos.find(name).variants if variant != "paper")

@@ -134,7 +134,7 @@ def test_the_graph_can_be_looked_up_without_a_network() -> None:
 def test_the_description_says_what_it_is() -> None:
     found = find("graph-scql")
     assert found.needs.prepared is graph_scql.prepared and not found.needs.reachable
-    assert found.variants["hard"].settings == {"spread": 0.0}
+    assert found.variants["soft"].settings["carry"] and found.Config().spread == 0
 
 
 def test_nearness_is_the_distance_of_other_episodes_in_steps() -> None:

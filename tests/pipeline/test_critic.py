@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 from training_cases import dataset, options, plan
 
-from stacq.algos import td3bc
+from stacq.algos import graph_scql, td3bc
 from stacq.graph.kept import GRAPH, kept_graph
 from stacq.graph.made import made_graph
 from stacq.pipeline.critic import QUANTILES, against_graph
 from stacq.pipeline.stages import make_task
 from stacq.training.loop import init_states
+
+
+def test_the_graph_that_is_looked_for_is_the_one_that_graph_scql_makes() -> None:
+    assert graph_scql.graph_config(graph_scql.Config()) == GRAPH
 
 
 def test_quantiles_over_states_of_what_the_critics_say_beyond_the_graph() -> None:

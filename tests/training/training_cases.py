@@ -110,9 +110,10 @@ def run_job(
     say: Callable[[str], None] = print,
 ) -> Trained:
     """The stages after the models; an algorithm makes its own data, and what it prepares, in silence."""
-    silent = with_prepared(with_data(Work(chosen, out=out, workers=workers)))
-    work = dataclasses.replace(silent, reporter=Told(say, listener))
-    trained = with_policies(with_actions(work)).trained
+    heard = Told(say, listener)
+    led = with_actions(dataclasses.replace(with_data(Work(chosen, out=out, workers=workers)), reporter=heard))
+    silent = with_prepared(dataclasses.replace(led, reporter=Reporter()))
+    trained = with_policies(dataclasses.replace(silent, reporter=heard)).trained
     assert trained is not None
     return trained
 

@@ -26,6 +26,7 @@ BUILT_IN = {
     "diffuser": "stacq.algos.diffuser",
     "rambo": "stacq.algos.rambo",
     "graph-scql": "stacq.algos.graph_scql",
+    "exact-scql": "stacq.algos.exact_scql",
 }
 _REGISTERED: dict[str, "Algorithm"] = {}
 

@@ -13,6 +13,7 @@ from stacq.core.errors import InputError
 from stacq.data.dataset import Dataset
 from stacq.nn.learner import stripped
 from stacq.policies import Policy, Space
+from stacq.reach.reachable import Reachable
 
 STATIC = {"static": True}  # a config field that shapes the compiled program; the others may differ between seeds
 Settings = Mapping[str, Any]
@@ -74,11 +75,19 @@ class Variant:
 PAPER = Variant("the published settings")
 
 
+class Solved(NamedTuple):
+    """What was computed from the whole data: arrays for the updates, and what a page shows of them."""
+
+    arrays: Any
+    facts: Mapping[str, Any]
+
+
 @dataclass(frozen=True)
 class Needs:
     """What must be made before the training, beyond the dataset."""
 
-    reachable: bool = False  # dynamics and reachable sets; then Config has `slots`, for the pairs of a batch
+    reachable: bool = False  # dynamics and reachable sets
+    pairs: bool = True  # of these sets, in its batches; then Config has `slots` for them
     successors: bool = True  # learns only from rows whose successor is known or whose task is over
     frozen: bool = False  # compares candidates by networks that do not learn in that step, with `world.frozen`
     leading_actions: Callable[[Any], bool] = lambda cfg: False  # the actions that lead to reachable states
@@ -89,6 +98,8 @@ class Needs:
     Actions and states in them are as the updates see them only if they are scaled here."""
     facts: Callable[[Dataset, Any], Mapping[str, Any]] | None = None
     """(dataset, config): what a page shows of that, once it is made."""
+    solved: Callable[[Dataset, Reachable, Any, Callable[[str], None]], Solved] | None = None
+    """(dataset, reachable, config, say): the same two in one, for what is computed from reachable sets."""
 
     @property
     def rounds(self) -> bool:
@@ -154,7 +165,7 @@ def check_algorithm(algorithm: Algorithm) -> None:
     fields = {each.name for each in dataclasses.fields(algorithm.Config)}
     wanted = {"batch", *algorithm.counts, *algorithm.calmed_by}
     wanted |= {"discount"} if algorithm.value else set()
-    wanted |= {"slots"} if algorithm.needs.reachable else set()
+    wanted |= {"slots"} if algorithm.needs.reachable and algorithm.needs.pairs else set()
     settings = [algorithm.small, *algorithm.small_in.values(), algorithm.maze, *algorithm.published.values()]
     for variant in algorithm.variants.values():
         settings += [variant.settings, variant.small, *variant.by_family.values()]

@@ -2,22 +2,26 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from stacq.core.errors import InputError
+
+Kind = Literal["near", "reachable"]
 
 
 @dataclass(frozen=True)
 class GraphConfig:
     """Settings of the graph. Distances are root mean squares over normalised dimensions."""
 
-    neighbours: int = 10  # other rows that lend their action to a row
+    edges: Kind = "near"  # rows whose state is near lend their action, or the reachable sets of the models
+    neighbours: int = 10  # other rows that lend their action to a row, or reachable states; more are left out by lot
     discount: float = 0.99
     spread: float = 1.0  # temperature, in deviations of the usual advantage; 0 takes the best candidate alone
-    price: float = 0.0  # of a usual neighbour's distance, in the same unit; 0: the least that can be believed
+    price: float = 0.0  # of the usual distance, in the same unit; 0: the least that can be believed
     features: int = 512  # of the regressions that say what is usual; more follow the data more closely
     carry: bool = True  # lend what a row does beyond what is usual at its state, and not its action as it is
     tolerance: float = 1e-4  # of values, in deviations of the usual advantage
-    seed: int = 0  # of the features
+    seed: int = 0  # of the features, and of the reachable states that are left out
 
 
 def check_graph_config(config: GraphConfig) -> None:

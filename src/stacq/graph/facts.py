@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from stacq.core.types import Bools, Ints
+from stacq.graph.config import Kind
 from stacq.graph.neighbours import NONE
 
 FAR = 1.0  # near rows farther than this many steps are no neighbours
@@ -20,10 +21,12 @@ class GraphFacts:
     """Numbers of one graph; values are discounted returns in the data's rewards."""
 
     rows: int
-    neighbours: int
+    edges: Kind
+    neighbours: float  # others that a row may choose from, on average
     recall: float  # of the search for near rows
-    near: float  # median distance of a lending row
+    near: float  # median distance of a lending row, or of where the models arrive from where they should
     step: float  # median distance of a step of the data
+    unit: float  # of distances, that a price belongs to
     noise: float  # deviation of the usual advantage
     temperature: float
     slope: float  # price of a unit of distance
@@ -40,12 +43,12 @@ class GraphFacts:
 
     @property
     def usual_price(self) -> float:
-        """Of a neighbour at the median distance, in deviations of the usual advantage."""
-        return self.slope * self.near / self.noise if self.noise > 0 else 0.0
+        """Of a unit of distance, in deviations of the usual advantage."""
+        return self.slope * self.unit / self.noise if self.noise > 0 else 0.0
 
     @property
     def reach(self) -> float:
-        """How far lending rows are, in steps of the data."""
+        """How far off one may arrive, in steps of the data."""
         return self.near / self.step if self.step > 0 else 0.0
 
     def to_json(self) -> Mapping[str, Any]:
@@ -59,10 +62,15 @@ class GraphFacts:
     def text(self) -> str:
         """Two lines."""
         chain = "endless" if self.longest == ENDLESS else f"{self.longest:,} steps"
+        near = self.edges == "near"
+        others = (
+            f"{self.neighbours:.3g} neighbours at {self.reach:.2f} of a step (recall {self.recall:.1%})"
+            if near
+            else f"{self.neighbours:.3g} reachable states, missed by {self.reach:.2g} of a step"
+        )
         return (
-            f"graph: {self.rows:,} rows, {self.neighbours} neighbours at {self.reach:.2f} of a step "
-            f"(recall {self.recall:.1%}); price {self.usual_price:.3g} deviations for a usual neighbour, temperature "
-            f"{self.temperature:.3g}\n"
+            f"graph: {self.rows:,} rows, {others}; price {self.usual_price:.3g} deviations for "
+            f"{'a usual neighbour' if near else 'a step'}, temperature {self.temperature:.3g}\n"
             f"graph: {self.moved:.0%} of the rows prefer another row's action, longest chain without an own step "
             f"{chain}; mean value {self.value:.1f} (logged behaviour {self.usual_value:.1f}, best logged row "
             f"{self.best_logged:.1f}), "
@@ -78,8 +86,8 @@ class GraphFacts:
             )
         if self.value > self.best_logged + self.bound:
             yield (
-                f"the mean value is {self.value:.0f}, and the best logged row is worth {self.best_logged:.0f}: luck is "
-                "taken for skill; a higher price helps"
+                f"the mean value is {self.value:.0f}, and the best logged row is worth {self.best_logged:.0f}: "
+                "luck may be taken for skill; compare with a price of 200, which clones"
             )
         if self.moved == 0:
             yield "every row keeps its own action: what is fitted is behaviour cloning"

@@ -7,7 +7,7 @@ from stacq.data.dataset import Dataset
 from stacq.graph.config import GraphConfig
 from stacq.graph.made import FORMAT, KIND, Graph, read_graph
 
-GRAPH = GraphConfig(seed=1)  # the one that Graph SCQL makes by default
+GRAPH = GraphConfig(spread=0.0, price=0.5, carry=False, seed=1)  # the one that Graph SCQL makes by default
 
 
 def kept_graph(dataset: Dataset, config: GraphConfig = GRAPH) -> Graph | None:

@@ -15,16 +15,19 @@ from stacq.core.staging import sweep
 from stacq.core.types import Array, Float32s, Float64s, Ints
 from stacq.data.dataset import Dataset
 from stacq.graph.config import GraphConfig, check_graph_config
-from stacq.graph.edges import Edges, edges_of, steps_of
+from stacq.graph.edges import Edges, edges_of, median_distance, median_step, steps_of
 from stacq.graph.facts import GraphFacts, longest_chain
-from stacq.graph.price import Prices, costs, gains, joins, median_distance, noise_of, prices_of
+from stacq.graph.neighbours import NONE
+from stacq.graph.price import Prices, costs, gains, joins, noise_of, prices_of
+from stacq.graph.reachable import reachable_edges
 from stacq.graph.solve import Problem, Solved, solve, weights
 from stacq.graph.usual import Steps, Usual, usual
+from stacq.reach.reachable import Reachable
 
 KIND, FACTS = "graph", "facts.json"
 PRICES = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125)  # of a usual neighbour, from the highest
 SHOWN = 300  # steps of an episode
-FORMAT = 1  # of the computation: what it changes in the arrays makes another one
+FORMAT = 2  # of the computation: what it changes in the arrays makes another one
 Say = Callable[[str], None]
 
 
@@ -39,16 +42,18 @@ class Graph:
     facts: Mapping[str, Any]
 
 
-def made_graph(dataset: Dataset, config: GraphConfig, say: Say = lambda text: None) -> Graph:
-    """From the cache if the same was made before; its facts are said either way."""
+def made_graph(
+    dataset: Dataset, config: GraphConfig, say: Say = lambda text: None, reachable: Reachable | None = None
+) -> Graph:
+    """From the cache if the same was made before; its facts are said either way. `reachable` is for its edges."""
     check_graph_config(config)
-    parents = {"dataset": dataset.fingerprint}
+    parents = {"dataset": dataset.fingerprint, **({} if reachable is None else reachable.parents)}
     place = cache_directory(KIND, {"format": FORMAT, **asdict(config)}, parents)
     sweep(place.parent)
     check_writable(place)
     with alone(place, lambda: say("another process is making this graph: waiting for it")):
         if not place.exists():
-            graph, facts = solved_graph(dataset, config)
+            graph, facts = solved_graph(dataset, config, reachable)
             arrays: dict[str, Array] = {
                 "action": graph.action,
                 "value": graph.value,
@@ -82,10 +87,14 @@ def read_graph(place: Path) -> Graph:
     )
 
 
-def solved_graph(dataset: Dataset, config: GraphConfig) -> tuple[Graph, GraphFacts]:
-    """Neighbours, prices, values, actions."""
+def solved_graph(dataset: Dataset, config: GraphConfig, reachable: Reachable | None = None) -> tuple[Graph, GraphFacts]:
+    """Edges, prices, values, actions."""
     steps = steps_of(dataset)
-    edges = edges_of(dataset, steps, config.neighbours)
+    if config.edges == "near":
+        edges, led = edges_of(dataset, steps, config.neighbours), None
+    else:
+        assert reachable is not None, "reachable edges come from models"
+        edges, led = reachable_edges(dataset, steps, reachable, config.neighbours, config.seed)
     found = usual(steps, config.discount, config.features, config.seed)
     noise = noise_of(steps, found, config.discount)
     believed = solved_at(edges, steps, found, noise, config)
@@ -93,8 +102,9 @@ def solved_graph(dataset: Dataset, config: GraphConfig) -> tuple[Graph, GraphFac
     share = weights(problem, solved.value)
     column = share.argmax(axis=1)
     best = edges.rows[np.arange(len(column)), column]
+    action = lent_actions(edges, steps, found, share, carry=config.carry) if led is None else weighed(share, led)
     graph = Graph(
-        chosen_actions(edges, steps, found, share, carry=config.carry).astype(np.float32),
+        action.astype(np.float32),
         solved.value,
         best,
         (1 - share[:, 0]).astype(np.float32),
@@ -153,7 +163,7 @@ def problem_of(edges: Edges, steps: Steps, found: Usual, prices: Prices, config:
     )
 
 
-def chosen_actions(edges: Edges, steps: Steps, found: Usual, share: Float64s, *, carry: bool) -> Float64s:
+def lent_actions(edges: Edges, steps: Steps, found: Usual, share: Float64s, *, carry: bool) -> Float64s:
     """sum_j w_ij (a_j + m(s_i) - m(s_j)), within the bounds, [N, A]; m is the usual action.
 
     What a near row did more or less than usual is done here, on top of what is usual here.
@@ -165,19 +175,26 @@ def chosen_actions(edges: Edges, steps: Steps, found: Usual, share: Float64s, *,
     return np.clip(total + found.action if carry else total, -1, 1)
 
 
+def weighed(share: Float64s, led: Float32s) -> Float64s:
+    """sum_j w_ij a_ij, [N, A]; a_ij leads from the state of row i to where row j led, by the models."""
+    found: Float64s = np.einsum("nk,nka->na", share, led, dtype=np.float64)
+    return found
+
+
 def facts_of(
     graph: Graph, made: tuple[Steps, Edges, Usual], numbers: tuple[float, Believed], config: GraphConfig
 ) -> GraphFacts:
     (steps, edges, found), (noise, (prices, _, solved)) = made, numbers
-    length = np.sqrt(np.mean((steps.s_next - steps.s) ** 2, axis=1, dtype=np.float64))[steps.known]
     rows = np.arange(len(graph.best))
     lends = graph.best != rows
     return GraphFacts(
         rows=len(rows),
-        neighbours=config.neighbours,
+        edges=config.edges,
+        neighbours=float((edges.rows[:, 1:] != NONE).sum(axis=1).mean()),
         recall=edges.recall,
-        near=median_distance(edges),
-        step=float(np.median(length)),
+        near=median_distance(edges.rows, edges.distance),
+        step=median_step(steps),
+        unit=edges.unit,
         noise=noise,
         temperature=prices.temperature,
         slope=prices.slope,

@@ -23,10 +23,9 @@ class Prices(NamedTuple):
 def prices_of(edges: Edges, noise: float, config: GraphConfig) -> Prices:
     """`noise` is the deviation of the usual advantage: what actions are worth beyond the mean, with all errors.
 
-    A usual neighbour, at the median distance, costs `price` of it.
+    To arrive one unit of the edges off costs `price` of it.
     """
-    usual_distance = median_distance(edges)
-    return Prices(config.spread * noise, slope_of(config.price, noise, usual_distance))
+    return Prices(config.spread * noise, slope_of(config.price, noise, edges.unit))
 
 
 def slope_of(price: float, noise: float, usual_distance: float) -> float:
@@ -39,12 +38,6 @@ def slope_of(price: float, noise: float, usual_distance: float) -> float:
 def noise_of(steps: Steps, found: Usual, discount: float) -> float:
     """The deviation of r + gamma (1 - d) U(s') - U(s) over rows whose future is known."""
     return float(advantages(steps, found, discount)[steps.known].std())
-
-
-def median_distance(edges: Edges) -> float:
-    """Between a row and the rows that lend to it; 0 where nobody lends."""
-    lent = edges.distance[:, 1:][edges.rows[:, 1:] != NONE]
-    return float(np.median(lent)) if len(lent) else 0.0
 
 
 def costs(edges: Edges, slope: float) -> Float64s:

@@ -15,19 +15,20 @@ from stacq.core.files import alone, check_writable
 from stacq.core.staging import sweep
 from stacq.core.types import Float32s
 from stacq.data.dataset import Dataset
+from stacq.graph.config import GraphConfig
 from stacq.graph.edges import Edges, edges_of, steps_of
-from stacq.graph.kept import GRAPH
 from stacq.graph.made import FORMAT, made_graph
 from stacq.graph.neighbours import NONE
 from stacq.graph.usual import usual
 from stacq.reach.sets import KIND, ReachableSets, others
 
 Say = Callable[[str], None]
+LOANS = GraphConfig(seed=1)  # what is carried over, at the price that can be believed: the graph of `soft`
 
 
 def priced_at(dataset: Dataset) -> Path:
     """Where the priced sets of a dataset lie in the cache, present or not."""
-    options = {"criterion": "priced", "format": FORMAT, **asdict(GRAPH)}
+    options = {"criterion": "priced", "format": FORMAT, **asdict(LOANS)}
     return cache_directory(KIND, options, {"dataset": dataset.fingerprint})
 
 
@@ -38,8 +39,8 @@ def priced_sets(dataset: Dataset, say: Say = lambda text: None) -> ReachableSets
     check_writable(directory)
     with alone(directory, lambda: say("another process is finding these sets: waiting for it")):
         if not directory.exists():
-            facts = made_graph(dataset, GRAPH, say).facts
-            edges = edges_of(dataset, steps_of(dataset), GRAPH.neighbours)
+            facts = made_graph(dataset, LOANS, say).facts
+            edges = edges_of(dataset, steps_of(dataset), LOANS.neighbours)
             sets = loans(dataset, edges, facts["slope"], facts["usual_price"])
             sets.check(dataset)
             sets.save(directory)
@@ -66,11 +67,11 @@ def loans(dataset: Dataset, edges: Edges, slope: float | None, usual_price: floa
 def lent_actions(dataset: Dataset, sets: ReachableSets) -> Float32s:
     """a_j + m(s_i) - m(s_j) for every entry that is no own successor, within the bounds, [M, A]; m is the usual action.
 
-    What Graph SCQL does at row i to get what row j got.
+    What the variant `soft` of Graph SCQL does at row i to get what row j got.
     """
     anchors, rows = others(sets)
     steps = steps_of(dataset)
-    mean = usual(steps, GRAPH.discount, GRAPH.features, GRAPH.seed).action
+    mean = usual(steps, LOANS.discount, LOANS.features, LOANS.seed).action
     lent = np.clip(steps.a[rows] + mean[anchors] - mean[rows], -1, 1)
     low, high = dataset.action_low.astype(np.float64), dataset.action_high.astype(np.float64)
     found: Float32s = ((lent + 1) / 2 * (high - low) + low).astype(np.float32)

@@ -153,7 +153,7 @@ def describe_plan(plan: Plan, directory: Path) -> str:
         f"training {plan.algorithm.name} ({plan.options.variant}) on {printable(plan.dataset.name) or 'the dataset'}: "
     )
     text += f"{plural(len(schedule.seeds), 'seed')}, {' + '.join(f'{phase.steps:,}' for phase in phases)} steps"
-    if plan.algorithm.needs.reachable:
+    if plan.algorithm.needs.reachable and plan.algorithm.needs.pairs:
         text += f", {config.batch} + {config.slots} pairs per step"
     text += (
         f", every {schedule.eval_every:,} steps {plan.preset.episodes} episodes in {printable(plan.env)}"

@@ -92,7 +92,8 @@ class Plan:
         _check_made_for(sets, self.dataset, dynamics)
         sets = own_only(sets) if self.options.own_only else sets
         chosen = self.preset
-        if not any(setting.startswith("slots=") for setting in self.options.settings):
+        named = any(setting.startswith("slots=") for setting in self.options.settings)
+        if self.algorithm.needs.pairs and not named:
             slots = pair_slots(sets, self.config.batch)
             chosen = replace(chosen, config=replace(self.config, slots=slots))
         return replace(self, preset=chosen, dynamics=dynamics, sets=sets)

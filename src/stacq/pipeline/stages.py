@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from stacq.algos.algorithm import Solved
 from stacq.algos.world import make_world
 from stacq.core.files import write_json
 from stacq.core.staging import sweep
@@ -25,6 +26,7 @@ from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.trained import Trained, read_trained
 from stacq.policies import Space
 from stacq.reach.actions import leading_actions
+from stacq.reach.reachable import Reachable
 from stacq.runs.directory import RUNS, Run
 from stacq.runs.finished import RESULT
 from stacq.runs.summary import CRITIC, result_of
@@ -116,11 +118,22 @@ def with_actions(work: Work) -> Work:
 def with_prepared(work: Work) -> Work:
     """What the algorithm computes from the whole data, and what a page shows of it; a finished run needs none."""
     plan, needs = work.plan, work.plan.algorithm.needs
-    if needs.prepared is None or (work.directory / RESULT).exists():
+    if (work.directory / RESULT).exists():
         return work
-    made = needs.prepared(plan.dataset, space_of(plan), plan.config, work.reporter.say)
-    told = {} if needs.facts is None else {"prepared.json": needs.facts(plan.dataset, plan.config)}
-    return replace(work, prepared=made, facts={**work.facts, **told})
+    made = _prepared(plan, work.actions, work.reporter.say)
+    told = made.facts if needs.facts is None else needs.facts(plan.dataset, plan.config)
+    return replace(work, prepared=made.arrays, facts={**work.facts, **({"prepared.json": told} if told else {})})
+
+
+def _prepared(plan: Plan, actions: Float32s | None, say: Callable[[str], None]) -> Solved:
+    """Nothing for an algorithm that prepares nothing."""
+    needs = plan.algorithm.needs
+    if needs.solved is not None:
+        assert plan.dynamics is not None and plan.sets is not None and actions is not None
+        return needs.solved(plan.dataset, Reachable(plan.dynamics, plan.sets, actions), plan.config, say)
+    if needs.prepared is not None:
+        return Solved(needs.prepared(plan.dataset, space_of(plan), plan.config, say), {})
+    return Solved(None, {})
 
 
 def with_policies(work: Work) -> Work:
@@ -171,9 +184,9 @@ def make_task(
     plan: Plan, actions: Float32s | None = None, say: Callable[[str], None] = print, prepared: Any = None
 ) -> Task:
     """Everything on the device; what the algorithm prepares is made here if it was not before."""
-    dataset, prepare, space = plan.dataset, plan.algorithm.needs.prepared, space_of(plan)
-    if prepared is None and prepare is not None:
-        prepared = prepare(dataset, space, plan.config, say)
+    dataset, space = plan.dataset, space_of(plan)
+    if prepared is None:
+        prepared = _prepared(plan, actions, say).arrays
     world = make_world(
         dataset,
         plan.normaliser,

@@ -24,9 +24,9 @@ def graph_section(runs: Sequence[RunSummary]) -> Section | None:
     if not cards:
         return None
     text = (
-        "Rows lend their actions to near rows, at a price that grows with the distance, and exact values say which "
-        "action is best. A value far above that of the logged behaviour is a promise, not a measurement: compare it "
-        "with the returns above."
+        "Rows take the actions of near rows, or actions that lead to reachable states, at a price that grows with how "
+        "far off they arrive. Exact values say which is best. A value far above that of the logged behaviour is a "
+        "promise, not a measurement: compare it with the returns above."
     )
     return Section("graph", "Graph", "The graph of logged states", blocks(lede(text), grid(cards)))
 
@@ -37,9 +37,9 @@ def _cards(dataset: str, found: Mapping[str, Any]) -> list[Markup]:
     numbers = {key: finite(value) for key, value in found.items()}
     longest = numbers.get("longest", math.nan)
     told = {
-        "near rows, in steps of the data": shown(numbers.get("reach", math.nan), 2),
+        "how far off one may arrive, in steps of the data": shown(numbers.get("reach", math.nan), 2),
         "near rows that were found": _share(numbers.get("recall", math.nan)),
-        "price of a usual neighbour, in deviations": shown(numbers.get("usual_price", math.nan), 2),
+        "price of the usual distance, in deviations": shown(numbers.get("usual_price", math.nan), 2),
         "temperature": shown(numbers.get("temperature", math.nan), 2),
         "rows that prefer another's action": _share(numbers["moved"]),
         "longest chain without an own step": "endless" if longest < 0 else shown(longest, 0),
