@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from stacq.algos.algorithm import STATIC, Algorithm, Metrics, Needs, Phase, Shown, Sizes
+from stacq.algos.algorithm import STATIC, Algorithm, Metrics, Needs, Phase, Settings, Shown, Sizes
 from stacq.algos.common import act, tanh_policy
 from stacq.algos.world import Batch, World
 from stacq.nn.learner import Learner, descend, new_learner
@@ -53,6 +53,7 @@ def policy(state: State, space: Space) -> Policy:
     return tanh_policy(state.actor.network, space)
 
 
+SHORT: Settings = {"steps": 10_000, "learning_rate": 1e-3}
 ALGORITHM = Algorithm(
     name="bc",
     title="BC",
@@ -64,6 +65,9 @@ ALGORITHM = Algorithm(
     needs=Needs(successors=False),
     shown={"antmaze": Shown(reward_shift=-1.0), "pointmaze": Shown(reward_shift=-1.0)},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
-    small_in={family: {"steps": 10_000, "learning_rate": 1e-3} for family in ("pointmaze", "ogbench-pointmaze")},
+    small_in={
+        **dict.fromkeys(("pointmaze", "ogbench-pointmaze"), SHORT),
+        "antmaze": {**SHORT, "steps": 50_000},
+    },
     maze={"steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
 )

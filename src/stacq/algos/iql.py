@@ -163,6 +163,9 @@ ALGORITHM = Algorithm(
     variants={"paper": PAPER, "kitchen": KITCHEN},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
     small_shown={"locomotion": Shown(reward_scale="return-range")},
-    small_in=dict.fromkeys(("pointmaze", "ogbench-pointmaze"), SHORT),
+    small_in={
+        **dict.fromkeys(("pointmaze", "ogbench-pointmaze"), SHORT),
+        "antmaze": {**SHORT, "steps": 50_000, "tau": 0.02},
+    },
     maze={"steps": 10_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3, "tau": 0.05},
 )
