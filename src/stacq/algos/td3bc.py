@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from stacq.algos.algorithm import PAPER, STATIC, Algorithm, Metrics, Phase, Sizes, Variant
+from stacq.algos.algorithm import PAPER, STATIC, Algorithm, Metrics, Phase, Settings, Sizes, Variant
 from stacq.algos.common import act, member_values, noisy, tanh_policy, weight_of_values
 from stacq.algos.world import Batch, World
 from stacq.nn.learner import Learner, descend, follow, new_learner
@@ -101,6 +101,7 @@ def value(state: State, s: jax.Array, world: World, cfg: Config) -> jax.Array:
     return member_values(state.critic.network, s, act(state.actor.network, s)).min(axis=0)
 
 
+SHORT: Settings = {"steps": 10_000, "tau": 0.05, "alpha": 40.0}
 ALGORITHM = Algorithm(
     name="td3bc",
     title="TD3+BC",
@@ -113,7 +114,7 @@ ALGORITHM = Algorithm(
     variants={"paper": PAPER, "four-critics": Variant("as many critics as StaCQ", {"critics": 4})},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
     small_in={
-        **dict.fromkeys(("pointmaze", "ogbench-pointmaze"), {"steps": 10_000, "tau": 0.05, "alpha": 40.0}),
+        **dict.fromkeys(("pointmaze", "ogbench-pointmaze"), SHORT),
         "antmaze": {"steps": 50_000, "learning_rate": 1e-3, "tau": 0.02, "alpha": 10.0},
     },
     maze={"steps": 12_000, "batch": 128, "hidden": (64, 64), "alpha": 0.25, "tau": 0.05},
