@@ -169,7 +169,8 @@ def test_recipes_carry_size_and_seed_in_the_name() -> None:
     small = recipe("stacq/hopper-medium-v0", size=500, seed=7)
     assert small.info.name == "stacq/hopper-medium-v0@500+seed7"
     assert find(small.info.name).rows == 500
-    assert recipe(small.info.name, seed=7).info.name == small.info.name
+    assert recipe(small.info.name).info.name == small.info.name and recipe(small.info.name).seed == 7
+    assert recipe(small.info.name, size=600, seed=8).info.name == "stacq/hopper-medium-v0@600+seed8"
     assert recipe("stacq/walker2d-medium-replay-v0").rows == 260_000
 
 

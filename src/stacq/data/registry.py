@@ -230,7 +230,7 @@ class Recipe:
 
 
 def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
-    """The recipe behind a `stacq/...` name; another size or seed than the default goes into the name."""
+    """The recipe behind a `stacq/...` name; another size or seed than the default goes into the name, or stands there."""
     short = f"stacq/{name}-v0"
     info = find(short if short in DATASETS else name)
     if info.source == "embedded":
@@ -249,7 +249,7 @@ def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
         )
     base = DATASETS[re.split(r"[@+]", info.name)[0]]
     assert base.rows is not None and info.rows is not None
-    rows = info.rows if size is None else size
+    rows, seed = info.rows if size is None else size, seed or int(info.name.partition("+seed")[2] or 0)
     expected = f"at least {MIN_ROWS} rows, and at most {MAX_ROWS:,}"
     check_whole(f"{rows} rows", rows, MIN_ROWS, MAX_ROWS, where=name, expected=expected, fix="choose another --size")
     check_seed(seed, where=name)

@@ -81,9 +81,7 @@ def _bring(cell: Cell) -> None:
 
     name = cell.source.name
     if not Path(name).suffix and find(name).source == "stacq":
-        base, _, rest = name.partition("@")
-        size, _, seed = rest.partition("+seed")
-        generate(base, size=int(size) if size else None, seed=int(seed or 0))
+        generate(name)
 
 
 def serve() -> None:
