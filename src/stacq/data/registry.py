@@ -230,7 +230,7 @@ class Recipe:
 
 
 def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
-    """The recipe behind a `stacq/...` name; another size or seed than the default goes into the name, or stands there."""
+    """The recipe behind a `stacq/...` name; another size or seed than the default is in the name, or goes into it."""
     short = f"stacq/{name}-v0"
     info = find(short if short in DATASETS else name)
     if info.source == "embedded":
