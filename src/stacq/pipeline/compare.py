@@ -20,7 +20,7 @@ from stacq.judgement.verdict import Report as Judged
 from stacq.pipeline.arena_picture import draw_arena
 from stacq.pipeline.judge import judge_trained
 from stacq.pipeline.models import made_dynamics
-from stacq.pipeline.options import MAZE, Comparison, Options, Stages
+from stacq.pipeline.options import MAZE, MAZE_METHODS, METHODS, Comparison, Options, Stages
 from stacq.pipeline.plan import Plan, make_plan, short_name
 from stacq.pipeline.reporter import Reporter
 from stacq.pipeline.train import train
@@ -46,14 +46,16 @@ def compare_methods(
     comparison: Comparison, conventions: Conventions = NOTHING_STATED, reporter: Reporter = Reporter()
 ) -> Path:
     """Train every method, compare them, and write the page; what was made before is reused."""
-    if not comparison.algos:
+    if comparison.algos is not None and not comparison.algos:
         raise InputError("no methods", where="--algos", expected=f"some of {', '.join(names())}", fix="leave it out")
     check_logs(comparison.log)
     source = comparison.source or MAZE
     dataset = load(source, conventions=conventions)
-    if family_of(dataset.name) == "plane-maze":
+    on_plane = family_of(dataset.name) == "plane-maze"
+    if on_plane:
         dataset = load(source, infos="all", conventions=conventions)  # which path a walk follows
-    plans = [make_plan(dataset, _options(comparison, method)) for method in comparison.algos]
+    methods = comparison.algos or (MAZE_METHODS if on_plane else METHODS)
+    plans = [make_plan(dataset, _options(comparison, method)) for method in methods]
     check_writable(comparison.out / "page.html")
     reporter.say(_announced(plans, dataset, source))
     reporter.concerns(dataset)

@@ -20,7 +20,8 @@ from stacq.runs.trackers import Log
 RECOMMENDED = "recommended"
 """In the place of a variant's name: the one that suits the data best, as far as it was measured."""
 MAZE = "stacq/maze-stitching-v0"
-METHODS = ("stacq", "td3bc", "bc")
+METHODS = ("stacq", "td3bc", "bc")  # that a comparison takes if none are named
+MAZE_METHODS = ("stacq", "exact-scql", "td3bc", "bc")  # in the plane mazes
 RecipeName = Literal["default", "paper", "paper-antmaze", "small", "small-antmaze"]
 
 
@@ -83,8 +84,10 @@ class Comparison:
 
     source: Positional[Annotated[str | None, arg(metavar="[DATASET]", help_behavior_hint="")]] = None
     """A file, a Minari directory or id, or a name; by default the continuous maze that comes with stacq."""
-    algos: Annotated[tuple[str, ...], arg(aliases=("--algo",))] = METHODS
-    """What to train, one after the other; `stacq algos` lists them."""
+    algos: Annotated[tuple[str, ...] | None, arg(aliases=("--algo",), metavar="[STR ...]", help_behavior_hint="")] = (
+        None
+    )
+    """What to train (`stacq algos` lists them); by default stacq, td3bc, bc, and exact-scql in the plane mazes."""
     seeds: int = 5
     """Of each; they train side by side."""
     steps: Count = None
