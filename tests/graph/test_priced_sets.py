@@ -12,13 +12,16 @@ from algo_cases import batch_of, pairs_by_hand, point_dynamics, recording, sets_
 
 from graph_cases import walks
 from stacq import InputError
-from stacq.algos import onestep, stacq
+from stacq.algos import graph_scql, onestep, stacq
 from stacq.algos.algorithm import Sizes
 from stacq.algos.pairs import own_only
+from stacq.algos.settings import preset
 from stacq.algos.world import make_world
+from stacq.core.files import home
 from stacq.graph.edges import edges_of, steps_of
+from stacq.graph.made import made_graph
 from stacq.graph.neighbours import NONE
-from stacq.graph.sets import lent_actions, loans, priced_at, priced_sets
+from stacq.graph.sets import LOANS, lent_actions, loans, priced_at, priced_sets
 from stacq.graph.usual import usual
 from stacq.pipeline.models import find_reachable
 from stacq.reach.build import reachable_sets
@@ -28,6 +31,19 @@ from stacq.reach.stitching import stitching
 from stacq.report.reach_text import criterion_line
 
 ROWS = [0, 1, 5, 7, 4]
+
+
+def test_the_loans_are_those_of_the_variant_soft() -> None:
+    assert graph_scql.graph_config(preset(graph_scql.ALGORITHM, variant="soft").config) == LOANS
+
+
+def test_prices_that_are_no_prices_are_refused() -> None:
+    dataset = walks()
+    made_graph(dataset, LOANS)
+    (facts,) = home().rglob("facts.json")
+    facts.write_text(facts.read_text(encoding="utf-8").replace('"slope"', '"hill"'), encoding="utf-8")
+    with pytest.raises(InputError, match="slope is ''"):
+        priced_sets(dataset)
 
 
 def test_sets_hold_the_near_rows_with_a_successor_at_their_price() -> None:

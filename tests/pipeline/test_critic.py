@@ -1,6 +1,7 @@
 """Critics beside the graph's values: what is compared, and when nothing is."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,10 +11,12 @@ import pytest
 from training_cases import dataset, options, plan
 
 from stacq.algos import graph_scql, td3bc
+from stacq.core.files import home
 from stacq.graph.kept import GRAPH, kept_graph
 from stacq.graph.made import made_graph
 from stacq.pipeline.critic import QUANTILES, against_graph
-from stacq.pipeline.stages import make_task
+from stacq.pipeline.stages import Work, make_task, with_policies
+from stacq.runs.summary import CRITIC
 from stacq.training.loop import init_states
 
 
@@ -37,6 +40,15 @@ def test_quantiles_over_states_of_what_the_critics_say_beyond_the_graph() -> Non
     assert against_graph(chosen, other, state) == {}
     lost = state._replace(critic=_without_first(state.critic))
     assert told["seeds"][1:] == against_graph(chosen, task, lost)["seeds"]
+    assert told["seeds"][1:] == against_graph(chosen, task, state, lost=(chosen.schedule.seeds[0],))["seeds"]
+
+
+def test_a_damaged_graph_stops_no_training(tmp_path: Path) -> None:
+    made_graph(dataset(), GRAPH)
+    (facts,) = home().rglob("facts.json")
+    facts.write_text("[", encoding="utf-8")
+    done = with_policies(Work(plan(options("td3bc")), out=tmp_path / "run"))
+    assert done.trained is not None and not (tmp_path / "run" / CRITIC).exists()
 
 
 def _without_first(learner: Any) -> Any:

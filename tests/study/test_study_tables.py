@@ -54,6 +54,13 @@ def test_seeds_of_several_runs_are_one_entry() -> None:
     assert entry.best.tolist() == [70.0, 71.0] and entry.last_ten.tolist() == [37.5, 39.0]
 
 
+def test_rows_of_two_recordings_are_not_put_together() -> None:
+    one = record("hopper-medium", "A", [[1.0]], dataset_hash="aa")
+    entries_of([one, record("hopper-medium", "B", [[2.0]], dataset_hash="aa"), record("hopper-medium", "C", [[2.0]])])
+    with pytest.raises(InputError, match="one recording for each dataset"):
+        entries_of([one, record("hopper-medium", "B", [[2.0]], dataset_hash="bb")])
+
+
 def test_the_main_table_shows_mean_and_deviation() -> None:
     said = table_md(contents())
     assert "| hopper-medium | 30.0 ± 14.1 | **60.5 ± 0.7** |" in said
@@ -102,6 +109,8 @@ def test_values_stand_beside_what_they_promised() -> None:
     assert "| 245 / 260 |" in table_md(contents([first]))
     (row,) = csv.DictReader(table_csv(entries_of([first])).splitlines())
     assert (row["value"], row["discounted_return"]) == ("245", "260.5")
+    once = entries_of([first])["hopper-medium", "A"]
+    assert entries_of([first, first])["hopper-medium", "A"].estimates == once.estimates
     without = record("hopper-medium", "A", [[1.0, 2.0]], first=2, value=None)
     assert entries_of([first, without])["hopper-medium", "A"].estimates is None
 

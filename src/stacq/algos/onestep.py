@@ -203,6 +203,7 @@ PUBLISHED: dict[str, Settings] = {
 }
 # The value that the pull is weighed against has less weight itself than in StaCQ, so the pull is firmer.
 ROBUST = Variant("with a pull to the action that leads to the best state", {"action_pull": 0.1})
+SHORT: Settings = {"steps": 5_000, "critic_steps": 10_000, "learning_rate": 1e-3, "tau": 0.05}
 ALGORITHM = Algorithm(
     name="onestep-stacq",
     title="OneStep StaCQ",
@@ -217,7 +218,7 @@ ALGORITHM = Algorithm(
     variants={"paper": PAPER, "robust": ROBUST},
     small={"steps": 50_000, "critic_steps": 50_000, "batch": 128, "hidden": (128, 128)},
     small_in={
-        "pointmaze": {"steps": 5_000, "critic_steps": 10_000, "learning_rate": 1e-3, "tau": 0.05},
+        **dict.fromkeys(("pointmaze", "ogbench-pointmaze"), SHORT),
         "antmaze": {"steps": 25_000, "critic_steps": 50_000, "learning_rate": 1e-3, "tau": 0.02},
     },
     maze={"steps": 5_000, "critic_steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},

@@ -263,7 +263,7 @@ ALGORITHM = Algorithm(
     needs=Needs(reachable=True, leading_actions=pulls_actions),
     published=PUBLISHED,
     variants=VARIANTS,
-    # docs/results.md, docs/mazes.md; in AntMaze nothing was measured
+    # docs/results.md, docs/mazes.md
     recommended={"": "robust", "plane-maze": "maze", "antmaze": "paper"},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128), "critics": 2},
     small_in={

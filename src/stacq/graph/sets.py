@@ -4,13 +4,16 @@ No dynamics model decides here. A state s'_j is in the set of row i if row j is 
 graph charges for what row i cannot repeat exactly.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from stacq.core.artefacts import cache_directory
+from stacq.core.errors import InputError
 from stacq.core.files import alone, check_writable
 from stacq.core.staging import sweep
 from stacq.core.types import Float32s
@@ -40,11 +43,25 @@ def priced_sets(dataset: Dataset, say: Say = lambda text: None) -> ReachableSets
     with alone(directory, lambda: say("another process is finding these sets: waiting for it")):
         if not directory.exists():
             facts = made_graph(dataset, LOANS, say).facts
+            slope, price = (_number(facts, name) for name in ("slope", "usual_price"))
             edges = edges_of(dataset, steps_of(dataset), LOANS.neighbours)
-            sets = loans(dataset, edges, facts["slope"], facts["usual_price"])
+            sets = loans(dataset, edges, slope, price)
             sets.check(dataset)
             sets.save(directory)
     return ReachableSets.load(directory, dataset)
+
+
+def _number(facts: Mapping[str, Any], name: str) -> float | None:
+    """A price that the graph states; none if it has no end."""
+    found = facts.get(name, "")
+    if found is None or (isinstance(found, float | int) and math.isfinite(found) and found >= 0):
+        return found
+    raise InputError(
+        f"{name} is {found!r:.80}",
+        where="the graph in the cache",
+        expected="a number from 0",
+        fix="delete the graphs in the cache; they are made again",
+    )
 
 
 def loans(dataset: Dataset, edges: Edges, slope: float | None, usual_price: float | None) -> ReachableSets:

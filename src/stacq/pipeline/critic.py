@@ -1,6 +1,6 @@
 """Critics beside exact values: where the critics of a run and the graph of the same rows disagree."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jax
@@ -16,11 +16,11 @@ ROWS = 5_000
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 
-def against_graph(plan: Plan, task: Task, state: Any) -> Mapping[str, Any]:
+def against_graph(plan: Plan, task: Task, state: Any, lost: Collection[int] = ()) -> Mapping[str, Any]:
     """Quantiles over states of the critics' value less the graph's, [seeds, quantiles], in the data's rewards.
 
     The graph is not made for this: nothing is said where the cache has none of this data. Nor where the two cannot be
-    compared, because of another discount or of rewards that were shifted. A seed that was lost has none.
+    compared, because of another discount or of rewards that were shifted. `lost` seeds, by their number, have none.
     """
     value, dataset = task.algorithm.value, plan.dataset
     comparable = not plan.preset.shown.reward_shift and plan.reward_scale
@@ -33,7 +33,8 @@ def against_graph(plan: Plan, task: Task, state: Any) -> Mapping[str, Any]:
     s = jnp.asarray(plan.normaliser.apply(dataset.observations[rows]))
     q = jax.jit(jax.vmap(value, in_axes=(0, None, None, None)))(state, s, task.world, task.config)
     gaps: Float64s = np.asarray(q, np.float64) / plan.reward_scale - graph.value[rows]
-    found = [np.round(np.quantile(gap, QUANTILES), 3).tolist() for gap in gaps if np.isfinite(gap).all()]
+    left = [gap for seed, gap in zip(plan.schedule.seeds, gaps, strict=True) if seed not in lost]
+    found = [np.round(np.quantile(gap, QUANTILES), 3).tolist() for gap in left if np.isfinite(gap).all()]
     return {
         "rows": len(rows),
         "graph": float(graph.value[rows].mean()),

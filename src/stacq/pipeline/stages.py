@@ -5,7 +5,7 @@ run has it.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 
 from stacq.algos.algorithm import Solved
 from stacq.algos.world import make_world
+from stacq.core.artefacts import Damaged
 from stacq.core.files import write_json
 from stacq.core.staging import sweep
 from stacq.core.types import Float32s
@@ -150,17 +151,18 @@ def with_policies(work: Work) -> Work:
             for line in filter(None, work.reporter.diagnostics(plan, directory).splitlines()):
                 run.log(line)
             with work.reporter.training(plan, directory) as listener:
-                told = _train(work, run, listener)
-            if told:
+                task, state = _train(work, run, listener)
+            result = result_of(directory)
+            if told := _beside_graph(work, task, state, result["lost"]):
                 write_json(directory / CRITIC, told)
-            write_json(directory / RESULT, result_of(directory))
+            write_json(directory / RESULT, result)
     trained = read_trained(directory, plan.sets)
     work.reporter.result(plan, trained)
     return replace(work, trained=trained)
 
 
-def _train(work: Work, run: Run, listener: Listener) -> Mapping[str, Any]:
-    """What a page shows of the critics at the end."""
+def _train(work: Work, run: Run, listener: Listener) -> tuple[Task, Any]:
+    """The task, and the state of all seeds at the end."""
     plan, task = work.plan, make_task(work.plan, work.actions, work.reporter.say, work.prepared)
     state = train_seeds(
         task,
@@ -171,7 +173,16 @@ def _train(work: Work, run: Run, listener: Listener) -> Mapping[str, Any]:
         listener=listener,
         say=work.reporter.say,
     )
-    return against_graph(plan, task, state)
+    return task, state
+
+
+def _beside_graph(work: Work, task: Task, state: Any, lost: Sequence[int]) -> Mapping[str, Any]:
+    """What a page shows of the critics at the end: nothing beside a damaged graph, which no training waits for."""
+    try:
+        return against_graph(work.plan, task, state, lost)
+    except Damaged as error:
+        work.reporter.say(f"critics were not compared with the graph: {error}")
+        return {}
 
 
 def space_of(plan: Plan) -> Space:

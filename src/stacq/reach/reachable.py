@@ -17,6 +17,6 @@ class Reachable(NamedTuple):
 
     @property
     def parents(self) -> dict[str, str]:
-        """Hashes; the actions follow from the other two."""
-        indices = {"indptr": self.sets.indptr, "indices": self.sets.indices}
-        return {"dynamics": self.dynamics.fingerprint, "sets": content_hash(indices)}
+        """Hashes of all three."""
+        arrays = {"indptr": self.sets.indptr, "indices": self.sets.indices, "actions": self.actions}
+        return {"dynamics": self.dynamics.fingerprint, "reachable": content_hash(arrays)}

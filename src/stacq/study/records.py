@@ -38,6 +38,7 @@ def record_of(cell: Cell, directory: Path, cores: int, *, all_lost: bool = False
     return {
         "dataset": cell.source.label,
         "source": cell.source.name,
+        "full_name": cell.source.full_name,
         "method": cell.label,
         "algorithm": run.algorithm,
         "label": run.label,

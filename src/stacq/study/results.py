@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from stacq.core.errors import InputError
 from stacq.core.types import Float64s
 from stacq.data.registry import family_of
 from stacq.report.statistics import Description, describe
@@ -13,7 +14,7 @@ from stacq.runs.summary import LAST
 from stacq.study.records import ESTIMATES, Record
 
 Place = tuple[str, str]  # dataset, method
-SUCCESS = ("antmaze", "pointmaze")  # families whose score is a percentage of episodes
+SUCCESS = ("antmaze", "pointmaze", "ogbench-pointmaze")  # families whose score is a percentage of episodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +67,27 @@ class Missing(NamedTuple):
 
 def entries_of(records: Iterable[Record]) -> dict[Place, Entry]:
     """In the order of the records; seeds of several runs are put side by side at the steps that they share."""
+    records = list(records)
+    _check_same_rows(records)
     groups: dict[Place, list[Record]] = {}
     for record in records:
         if record["scores"]:
             groups.setdefault((record["dataset"], record["method"]), []).append(record)
     return {place: _entry(group) for place, group in groups.items()}
+
+
+def _check_same_rows(records: Iterable[Record]) -> None:
+    """Scores on other rows are no scores on the same dataset: regenerated rows differ between processors."""
+    found: dict[str, str] = {}
+    for record in records:
+        name, rows = record["dataset"], record.get("dataset_hash")
+        if rows and found.setdefault(name, rows) != rows:
+            raise InputError(
+                f"rows with the hash {found[name]:.12} and rows with {rows:.12}",
+                where=f"records of {name}",
+                expected="one recording for each dataset of a study",
+                fix="show the records of one recording at a time",
+            )
 
 
 def _entry(records: Sequence[Record]) -> Entry:
@@ -95,7 +112,7 @@ def _entry(records: Sequence[Record]) -> Entry:
         tuple(steps),
         np.array(rows, dtype=np.float64).reshape(len(seeds), len(steps)),
         tuple(lost),
-        first.get("source") or first["dataset"],
+        first.get("full_name") or first.get("source") or first["dataset"],
         (first.get("sets") or {}).get("extra_per_state"),
         None if value is None or earned is None else (value, earned),
     )
@@ -105,8 +122,12 @@ def _last(records: Sequence[Record], name: str, step: int) -> float | None:
     """The mean over all seeds of what stands beside the scores at that step; None if a record lacks it."""
     if not all(record.get(name) for record in records):
         return None
-    found = [values[record["evaluated"].index(step)] for record in records for values in record[name]]
-    return float(np.mean(found))
+    found = {
+        seed: values[record["evaluated"].index(step)]
+        for record in records
+        for seed, values in zip(record["seeds"], record[name], strict=True)
+    }
+    return float(np.mean(list(found.values())))
 
 
 def lost_places(records: Iterable[Record]) -> set[Place]:
