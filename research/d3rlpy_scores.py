@@ -164,7 +164,7 @@ def table() -> Iterator[str]:
 
 def spread(scores: list[float]) -> str:
     deviation = f" ± {np.std(scores, ddof=1):.1f}" if len(scores) > 1 else ""
-    return f"{np.mean(scores):.1f}{deviation} ({len(scores)} seeds)" if scores else ""
+    return f"{np.mean(scores):.1f}{deviation} ({len(scores)} seed{'s' * (len(scores) > 1)})" if scores else ""
 
 
 def lead(scores: dict[str, list[float]]) -> str:
