@@ -249,10 +249,10 @@ def recipe(name: str, *, size: int | None = None, seed: int = 0) -> Recipe:
         )
     base = DATASETS[re.split(r"[@+]", info.name)[0]]
     assert base.rows is not None and info.rows is not None
+    check_seed(seed, where=name)
     rows, seed = info.rows if size is None else size, seed or int(info.name.partition("+seed")[2] or 0)
     expected = f"at least {MIN_ROWS} rows, and at most {MAX_ROWS:,}"
     check_whole(f"{rows} rows", rows, MIN_ROWS, MAX_ROWS, where=name, expected=expected, fix="choose another --size")
-    check_seed(seed, where=name)
     full = base.name + (f"@{rows}" if rows != base.rows else "") + (f"+seed{seed}" if seed else "")
     quality = base.name.removeprefix(f"stacq/{base.task.key}-").removesuffix("-v0")
     return Recipe(replace(base, name=full, rows=rows), quality, rows, seed)
