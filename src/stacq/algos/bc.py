@@ -64,6 +64,9 @@ ALGORITHM = Algorithm(
     needs=Needs(successors=False),
     shown={"antmaze": Shown(reward_shift=-1.0), "pointmaze": Shown(reward_shift=-1.0)},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
-    small_in={"pointmaze": {"steps": 10_000, "learning_rate": 1e-3}},
+    small_in={
+        "pointmaze": {"steps": 10_000, "learning_rate": 1e-3},
+        "antmaze": {"steps": 50_000, "learning_rate": 1e-3},
+    },
     maze={"steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
 )

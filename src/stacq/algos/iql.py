@@ -162,6 +162,9 @@ ALGORITHM = Algorithm(
     variants={"paper": PAPER, "kitchen": KITCHEN},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
     small_shown={"locomotion": Shown(reward_scale="return-range")},
-    small_in={"pointmaze": {"steps": 10_000, "learning_rate": 1e-3, "tau": 0.05, "expectile": 0.9, "beta": 10.0}},
+    small_in={
+        "pointmaze": {"steps": 10_000, "learning_rate": 1e-3, "tau": 0.05, "expectile": 0.9, "beta": 10.0},
+        "antmaze": {"steps": 50_000, "learning_rate": 1e-3, "tau": 0.02, "expectile": 0.9, "beta": 10.0},
+    },
     maze={"steps": 10_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3, "tau": 0.05},
 )

@@ -112,7 +112,10 @@ ALGORITHM = Algorithm(
     value=value,
     variants={"paper": PAPER, "four-critics": Variant("as many critics as StaCQ", {"critics": 4})},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128)},
-    small_in={"pointmaze": {"steps": 10_000, "tau": 0.05, "alpha": 40.0}},
+    small_in={
+        "pointmaze": {"steps": 10_000, "tau": 0.05, "alpha": 40.0},
+        "antmaze": {"steps": 50_000, "learning_rate": 1e-3, "tau": 0.02, "alpha": 10.0},
+    },
     maze={"steps": 12_000, "batch": 128, "hidden": (64, 64), "alpha": 0.25, "tau": 0.05},
     calmed_by=("alpha", "learning_rate"),
 )
