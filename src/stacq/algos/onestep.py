@@ -214,7 +214,10 @@ ALGORITHM = Algorithm(
     published=PUBLISHED,
     variants={"paper": PAPER, "robust": ROBUST},
     small={"steps": 50_000, "critic_steps": 50_000, "batch": 128, "hidden": (128, 128)},
-    small_in={"pointmaze": {"steps": 5_000, "critic_steps": 10_000, "learning_rate": 1e-3, "tau": 0.05}},
+    small_in={
+        "pointmaze": {"steps": 5_000, "critic_steps": 10_000, "learning_rate": 1e-3, "tau": 0.05},
+        "antmaze": {"steps": 25_000, "critic_steps": 50_000, "learning_rate": 1e-3, "tau": 0.02},
+    },
     maze={"steps": 5_000, "critic_steps": 5_000, "batch": 128, "hidden": (64, 64), "learning_rate": 1e-3},
     counts=("critic_steps", "steps"),
     calmed_by=("alpha", "learning_rate"),

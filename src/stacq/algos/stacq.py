@@ -253,7 +253,10 @@ ALGORITHM = Algorithm(
     # docs/results.md, docs/mazes.md; in AntMaze nothing was measured
     recommended={"": "robust", "plane-maze": "maze", "antmaze": "paper"},
     small={"steps": 100_000, "batch": 128, "hidden": (128, 128), "critics": 2},
-    small_in={"pointmaze": {"steps": 10_000, "learning_rate": 1e-3, "tau": 0.05, "alpha": 0.2}},
+    small_in={
+        "pointmaze": {"steps": 10_000, "learning_rate": 1e-3, "tau": 0.05, "alpha": 0.2},
+        "antmaze": {"steps": 50_000, "learning_rate": 1e-3, "tau": 0.02},
+    },
     maze={"steps": 5_000, "batch": 128, "hidden": (64, 64), "tau": 0.05, "learning_rate": 1e-3},
     calmed_by=("alpha", "learning_rate"),
 )
