@@ -44,7 +44,7 @@ def test_a_run_that_is_stopped_again_and_again_ends_as_if_it_never_was(
     while not (directory / "result.json").exists():
         with contextlib.suppress(Stopped):
             run_job(chosen, out=directory, workers=1, listener=plug, say=said.append)
-    steps = [int(re.sub(r"\D", "", text.split(" of ")[0])) for text in said]
+    steps = [int(found[1]) for text in said if (found := re.match(r"going on from step (\d+) of", text))]
     assert len(steps) == 3 and 0 < steps[0] < steps[1] < steps[2], said
     assert outcome(directory) == outcome(whole)
 
