@@ -1,16 +1,13 @@
 """A graph that was made before, for those who would look at it but would not wait for it."""
 
-from dataclasses import asdict
-
-from stacq.core.artefacts import cache_directory
 from stacq.data.dataset import Dataset
 from stacq.graph.config import GraphConfig
-from stacq.graph.made import FORMAT, KIND, Graph, read_graph
+from stacq.graph.made import Graph, graph_at, read_graph
 
 GRAPH = GraphConfig(spread=0.0, price=0.5, carry=False, seed=1)  # the one that Graph SCQL makes by default
 
 
 def kept_graph(dataset: Dataset, config: GraphConfig = GRAPH) -> Graph | None:
     """From the cache; none if it was not made with these settings."""
-    place = cache_directory(KIND, {"format": FORMAT, **asdict(config)}, {"dataset": dataset.fingerprint})
+    place = graph_at(config, {"dataset": dataset.fingerprint})
     return read_graph(place) if place.exists() else None

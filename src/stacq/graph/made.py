@@ -48,7 +48,7 @@ def made_graph(
     """From the cache if the same was made before; its facts are said either way. `reachable` is for its edges."""
     check_graph_config(config)
     parents = {"dataset": dataset.fingerprint, **({} if reachable is None else reachable.parents)}
-    place = cache_directory(KIND, {"format": FORMAT, **asdict(config)}, parents)
+    place = graph_at(config, parents)
     sweep(place.parent)
     check_writable(place)
     with alone(place, lambda: say("another process is making this graph: waiting for it")):
@@ -67,6 +67,11 @@ def made_graph(
     for warning in found.facts.get("warnings", ()):
         say(f"! {warning}")
     return found
+
+
+def graph_at(config: GraphConfig, parents: Mapping[str, str]) -> Path:
+    """Where such a graph lies in the cache, present or not."""
+    return cache_directory(KIND, {"format": FORMAT, **asdict(config)}, parents)
 
 
 def read_graph(place: Path) -> Graph:
