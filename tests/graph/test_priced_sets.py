@@ -26,6 +26,7 @@ from stacq.graph.usual import usual
 from stacq.pipeline.models import find_reachable
 from stacq.reach.build import reachable_sets
 from stacq.reach.config import ReachConfig
+from stacq.reach.options import resolved
 from stacq.reach.sets import ReachableSets
 from stacq.reach.stitching import stitching
 from stacq.report.reach_text import criterion_line
@@ -145,6 +146,8 @@ def test_options_of_other_criteria_are_refused_and_dynamics_find_no_priced_sets(
     dataset, dynamics = walks(), point_dynamics(0.1)
     with pytest.raises(InputError, match="an option of another criterion was set"):
         find_reachable(dataset, dynamics, ReachConfig(criterion="priced", cap=3))
+    with pytest.raises(InputError, match="an option of another criterion was set"):
+        resolved(ReachConfig(criterion="priced", recall=0.5))
     with pytest.raises(InputError, match="priced sets are not found with dynamics"):
         reachable_sets(dataset, dynamics, ReachConfig(criterion="priced"))
     found = find_reachable(dataset, dynamics, ReachConfig(criterion="priced"))

@@ -125,14 +125,8 @@ def find_reachable(
     reporter: Reporter = Reporter(),
 ) -> Found:
     """Reachable sets with their report and picture; sets that were found before are reused."""
+    resolved(config)
     priced = config.criterion == "priced"
-    if priced and config != ReachConfig(criterion="priced"):
-        raise InputError(
-            "an option of another criterion was set",
-            where="priced sets",
-            expected="no other option of reachable sets: near rows and prices are the graph's",
-            fix="leave it out, or choose the criterion paper or calibrated",
-        )
     directory = priced_at(dataset) if priced else kept_at(dataset, dynamics, config)
     picture = picture or picture_path(dataset, f"-reach-{directory.name[:8]}")
     check_picture(picture)

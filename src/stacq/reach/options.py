@@ -31,6 +31,7 @@ def resolved(config: ReachConfig) -> ReachConfig:
     """The options as they will be used on this machine, refused if they make no sense."""
     for name, choices in CHOICES.items():
         check_choice(name, getattr(config, name), choices, where=OPTIONS)
+    _check_priced(config)
     estimator = config.estimator
     if estimator == "auto":
         estimator = "corners" if jax.default_backend() == "cpu" else "random"
@@ -57,6 +58,16 @@ def _check_numbers(config: ReachConfig, actions: int, least: int) -> None:
         most, fix = np.iinfo(np.int32).max, "leave it out for no cap"
         check_whole(f"cap is {config.cap}", config.cap, 1, most, where=OPTIONS, fix=fix)
     check_seed(config.seed, where=OPTIONS)
+
+
+def _check_priced(config: ReachConfig) -> None:
+    if config.criterion == "priced" and config != ReachConfig(criterion="priced"):
+        raise InputError(
+            "an option of another criterion was set",
+            where="priced sets",
+            expected="no other option of reachable sets: near rows and prices are the graph's",
+            fix="leave it out, or choose the criterion paper or calibrated",
+        )
 
 
 def _checked(config: ReachConfig) -> ReachConfig:
